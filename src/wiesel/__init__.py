@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wiesel.version import __version__
 
 if TYPE_CHECKING:
-    from wiesel.aggregate import aggregate
+    from wiesel.aggregate import aggregate, ask_next
     from wiesel.analysis import agreement, findings, label_buckets, rank_workers, summarize
     from wiesel.catalog import load_model
     from wiesel.compare import compare
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         LabelModel,
         MajorityVote,
         OneCoin,
+        OrdinalDawidSkene,
         Prioritizes,
         Reinforces,
         Snorkel,
@@ -105,6 +106,7 @@ __all__ = [
     "MajorityVote",
     "MaxMIG",
     "OneCoin",
+    "OrdinalDawidSkene",
     "Prioritizes",
     "Raykar",
     "Reinforces",
@@ -121,6 +123,7 @@ __all__ = [
     "aggregate",
     "agreement",
     "apply_lfs",
+    "ask_next",
     "blame",
     "compare",
     "estimate_class_balance",
@@ -148,7 +151,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "wiesel.aggregate": ("aggregate",),
+    "wiesel.aggregate": ("aggregate", "ask_next"),
     "wiesel.analysis": ("agreement", "findings", "label_buckets", "rank_workers", "summarize"),
     "wiesel.catalog": ("load_model",),
     "wiesel.compare": ("compare",),
@@ -189,6 +192,7 @@ _HOMES = {
         "MACE",
         "MajorityVote",
         "OneCoin",
+        "OrdinalDawidSkene",
         "Prioritizes",
         "Reinforces",
         "Snorkel",

@@ -24,22 +24,24 @@ from wiesel.errors import (
     suggest,
 )
 from wiesel.evaluation.rendering import html_fragment
+from wiesel.guidance.asking import Answered, Asking, AskNext, plan_answers
 from wiesel.io.answer_columns import AnswerColumns, find_gold_columns
 from wiesel.io.answers import aligned_gold, crowd_answers
 from wiesel.label_models import REGISTRY, DawidSkene, LabelModel, MajorityVote
 from wiesel.label_models.confidence import (
     ASSUMED_ACCURACY,
-    DEPENDENCE,
     FEW_ANSWERS,
+    WITHOUT_GOLD,
+    Calibration,
     calibrated_proba,
     comparable_answers,
-    fit_dependence,
+    fit_calibration,
 )
 from wiesel.labels import LabelSpace
 from wiesel.tables import as_frame, require_columns
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Aggregation", "aggregate"]
+__all__ = ["Aggregation", "aggregate", "ask_next"]
 
 Repeated = Literal["refuse", "first", "last", "all"]
 
@@ -52,6 +54,7 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
     label: str | None = None,
     method: str | LabelModel = "dawid_skene",
     labels: LabelSpace | Sequence[str] | None = None,
+    ordered: bool = False,
     repeated: Repeated = "all",
     calibrated: bool = True,
     gold: Any = None,
@@ -72,6 +75,9 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
         A label model or the name of one: `wiesel methods` lists them.
     labels
         The classes in order; by default those in the answers, sorted.
+    ordered
+        The classes are ranks, such as ratings, from the lowest to the highest, as are those of a
+        `LabelSpace(..., ordered=True)`. Without `labels`, they have to be numbers.
     repeated
         What counts if a worker answered an item more than once: `all` answers, the `last` or
         the `first`; `refuse` raises an error.
@@ -98,20 +104,23 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
         raise DataError("There are no answers: the table has no rows.")
     frame, columns, n_rejected, n_trimmed = crowd_answers(frame, item, worker, label)
     n_complete = frame.drop_nulls(list(columns)).height
+    if ordered or unfitted.reads_order:
+        labels = _ranks(frame[columns.label], labels)
     votes = _votes(frame, columns, labels, repeated)
     model = unfitted.fit(votes)
     proba = model.predict_proba(votes)
-    dependence = None
+    calibration = None
     if calibrated and model.trusts_independence:
-        dependence = DEPENDENCE
+        calibration = WITHOUT_GOLD
         if gold is not None:
-            dependence = fit_dependence(model, votes, proba, _gold_classes(gold, votes, columns))
+            known = _gold_classes(gold, votes, columns)
+            calibration = fit_calibration(model, votes, proba, known)
     kind = "pandas" if type(answers).__module__.partition(".")[0] == "pandas" else "polars"
     return Aggregation(
         votes,
         model,
         proba,
-        dependence,
+        calibration,
         columns,
         kind,
         frame.schema[columns.label],
@@ -121,6 +130,59 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
         n_rejected,
         n_trimmed,
     )
+
+
+def ask_next(
+    answers: Any,
+    *,
+    target: float = 0.1,
+    price: float = 1.0,
+    budget: float | None = None,
+    most: int = 10,
+    flagged: bool = False,
+    **reading: Any,
+) -> AskNext:
+    """Return about which items to ask again, whom, what it costs, and when to stop.
+
+    Ask, add the answers to the table, and call it again: few answers at a time, because each one
+    also tells who is good. Stop when the list is empty.
+
+    Parameters
+    ----------
+    answers
+        What `aggregate` returned, or a table for it; `reading` are its keywords then.
+    target
+        The chance of a wrong label that is small enough.
+    price
+        The price of one answer.
+    budget
+        What may be spent, in the unit of `price`.
+    most
+        An item that would need more further answers than this gets none.
+    flagged
+        Also ask spammers, adversaries and copies.
+
+    >>> from wiesel.datasets import make_votes
+    >>> answers = make_votes(200, 9, accuracies=[0.8] * 9, coverage=0.4)[0].to_long()
+    >>> plan = ask_next(answers, item="item", worker="voter", label="label", price=0.05)
+    >>> plan.n_answers > 0, plan.cost == 0.05 * plan.n_answers
+    (True, True)
+    >>> plan.table.frame.columns
+    ['item', 'label', 'wrong', 'answers', 'further', 'wrong_after', 'ask']
+    """
+    asking = Asking(target, price, budget, most)
+    found = answers if isinstance(answers, Aggregation) else aggregate(answers, **reading)
+    if found.calibration is None:
+        raise ParameterError(
+            "What to ask next follows from calibrated confidences: aggregate with calibration, by "
+            "dawid_skene, one_coin, mace or glad."
+        )
+    known = Answered(
+        found.model, found.votes, found.model_proba, found.calibration, found.best_class
+    )
+    flags = found.worker_table.frame.filter(pl.col("flag") != "")["worker"]
+    left_out = frozenset() if flagged else frozenset(flags)
+    return plan_answers(known, asking, left_out, found.columns.item)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,8 +195,8 @@ class Aggregation:
     """The fitted label model."""
     model_proba: npt.NDArray[np.float64]
     """P(class) of every item, as the model computes it."""
-    dependence: float | None
-    """How far workers err together, by which confidences are reduced; None: they are not."""
+    calibration: Calibration | None
+    """How confidences are reduced, because workers err together; None: they are not."""
     columns: AnswerColumns
     """Which column of the answers was used for what."""
     kind: str = "polars"
@@ -153,9 +215,9 @@ class Aggregation:
     @cached_property
     def proba(self) -> npt.NDArray[np.float64]:
         """P(class) of every item, calibrated unless that was turned off."""
-        if self.dependence is None:
+        if self.calibration is None:
             return self.model_proba
-        return calibrated_proba(self.model, self.votes, self.model_proba, self.dependence)
+        return calibrated_proba(self.model, self.votes, self.model_proba, self.calibration)
 
     @property
     def labels(self) -> Any:
@@ -163,6 +225,10 @@ class Aggregation:
 
         Disagreement is the share of the answers that name another class than the most probable.
         A tie is the names of equally probable classes. A majority vote that ties has no label.
+
+        Ordered classes also have the `median` class by their probabilities, and the `expected`
+        number: of the classes if all are numbers, otherwise of their ranks from 1. Disagreement is
+        then the mean distance of the answers from the label, as a share of the whole scale.
         """
         return self._as_given(self.label_frame)
 
@@ -182,8 +248,11 @@ class Aggregation:
         best, covered = self.best_class, self.votes.covered
         counts = self.votes.counts()
         n_answers = np.rint(counts.sum(axis=1)).astype(np.int64)
-        agreeing = counts[np.arange(len(best)), best]
-        apart = 1 - np.divide(agreeing, n_answers, out=np.ones(len(best)), where=covered)
+        ranks = np.arange(self.votes.n_classes)
+        apart = (ranks != best[:, None]).astype(np.float64)
+        if self.votes.labels.ordered:
+            apart = abs(ranks - best[:, None]) / ranks[-1]
+        apart = (counts * apart).sum(axis=1) / np.maximum(n_answers, 1)
         names = pl.Series(self.votes.labels.names, dtype=pl.String).gather(best)
         known, labeled = pl.Series(covered), pl.Series(self.labeled)
         return pl.DataFrame(
@@ -191,14 +260,31 @@ class Aggregation:
                 self.columns.item: pl.Series(self.votes.ids.tolist()),
                 self._free("label"): _typed(names, self.label_dtype).set(~labeled, None),
                 self._free("confidence"): self.proba[np.arange(len(best)), best],
+                **self._ordered_answers(),
                 self._free("answers"): n_answers,
-                self._free("disagreement"): np.maximum(apart, 0.0),
+                self._free("disagreement"): apart,
                 self._free("tie"): pl.Series(self._ties(), dtype=pl.String),
             }
         ).with_columns(
             pl.when(known).then(pl.col(name)).alias(name)
             for name in map(self._free, ("confidence", "disagreement"))
         )
+
+    def _ordered_answers(self) -> dict[str, pl.Series]:
+        """The median class and the expected number of every item, if the classes are ordered."""
+        labels = self.votes.labels
+        if not labels.ordered:
+            return {}
+        known = pl.Series(self.votes.covered)
+        middle = (self.proba.cumsum(axis=1) < 0.5 - 1e-9).sum(axis=1)
+        names = pl.Series(labels.names, dtype=pl.String).gather(middle)
+        by_number = {index: number for number, index in labels.named_values.items()}
+        values = [by_number.get(rank, rank + 1) for rank in range(len(labels))]
+        expected = pl.Series(self.proba @ np.array(values, dtype=np.float64))
+        return {
+            self._free("median"): _typed(names, self.label_dtype).set(~known, None),
+            self._free("expected"): expected.set(~known, None),
+        }
 
     @cached_property
     def best_class(self) -> npt.NDArray[np.int64]:
@@ -234,7 +320,7 @@ class Aggregation:
     @cached_property
     def worker_table(self) -> Table:
         """The workers as a table that prints well."""
-        return judge_workers(self.model, self.votes, self.model_proba, dependence=self.dependence)
+        return judge_workers(self.model, self.votes, self.model_proba, calibration=self.calibration)
 
     @cached_property
     def agreement(self) -> Reliability:
@@ -297,7 +383,7 @@ class Aggregation:
 
     def _few_answers(self) -> list[str]:
         n = round(comparable_answers(self.votes))
-        if n >= FEW_ANSWERS or self.dependence is None:
+        if n >= FEW_ANSWERS or self.calibration is None:
             return []
         return [
             f"Too few answers can be compared ({n}) to know how good the workers are: confidences "
@@ -390,6 +476,22 @@ def _votes(
         )
     except VoteError as error:
         raise error.renamed(duplicates="repeated") from None
+
+
+def _ranks(answers: pl.Series, labels: LabelSpace | Sequence[str] | None) -> LabelSpace:
+    """Ordered classes: as given, or the numbers in the answers, from the lowest to the highest."""
+    if labels is None:
+        seen = answers.drop_nulls().unique().cast(pl.String)
+        numbers = seen.cast(pl.Float64, strict=False)
+        if numbers.null_count() or len(seen) < 2:
+            raise ParameterError(
+                f"Ordered classes that are no numbers, such as {str(seen.sort()[0])!r}, have to be "
+                "named from the lowest to the highest: ",
+                Argument("labels", [...]),
+                ".",
+            )
+        labels = seen.gather(numbers.arg_sort()).to_list()
+    return LabelSpace(*LabelSpace.of(labels), ordered=True)
 
 
 def _gold_classes(gold: Any, votes: VoteMatrix, columns: AnswerColumns) -> npt.NDArray[np.int64]:

@@ -8,6 +8,7 @@ MANY_PARAMETERS = {
     "from_long": "every keyword names a column or fixes an order",
     "apply": "every parameter of the verb is an option of the command line",
     "aggregate": "every parameter of the verb is an option of the command line",
+    "ask_next": "every parameter of the verb is an option of the command line",
     "inspect": "every parameter of the verb is an option of the command line",
     "write_predictions": "three of them are names that the annotation tool has",
     "fit_votes": "every parameter of the verb is an option of the command line",

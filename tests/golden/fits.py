@@ -39,6 +39,7 @@ LABEL_MODELS = (
     "weighted_vote",
     "dawid_skene",
     "one_coin",
+    "ordinal_dawid_skene",
     "snorkel",
     "triplet",
     "data_programming",

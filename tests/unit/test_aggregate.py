@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from wiesel import DawidSkene, MajorityVote, OneCoin, VoteMatrix, aggregate
+from wiesel import DawidSkene, LabelSpace, MajorityVote, OneCoin, VoteMatrix, aggregate
 from wiesel.analysis.crowd import judge_workers
 from wiesel.cli.main import app
 from wiesel.errors import DataError, ParameterError, VoteError
@@ -40,7 +40,7 @@ def answers() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["question", "workerId", "answer"], orient="row")
 
 
-@pytest.mark.parametrize("method", REGISTRY)
+@pytest.mark.parametrize("method", [m for m in REGISTRY if not REGISTRY[m].cls.reads_order])
 def test_every_method_flags_workers_that_are_never_right(answers, method):
     found = aggregate(answers, method=method).workers
     flags = dict(found.select("worker", "flag").rows())
@@ -447,14 +447,14 @@ def test_confidences_are_reduced_and_labels_are_not():
     known = dict(zip(own.votes.ids.tolist()[:60], np.array(["no", "yes"])[gold[:60]], strict=True))
     told = aggregate(answers, gold=known)
     table = aggregate(answers, gold=pl.DataFrame({"item": list(known), "gold": known.values()}))
-    assert own.dependence is None
+    assert own.calibration is None
     assert own.labels["label"].equals(found.labels["label"])
     assert told.labels["label"].equals(found.labels["label"])
     accuracy = (own.best_class == gold).mean()
     sure = [each.labels["confidence"].mean() for each in (own, found, told)]
     assert sure[0] > 0.99 > sure[1] > sure[2]
     assert abs(sure[2] - accuracy) < 0.08
-    assert table.dependence == told.dependence
+    assert table.calibration == told.calibration
     truth = (dense == gold[:, None]).mean(axis=0)
     frame = told.workers.sort("worker")
     order = np.argsort(own.votes.voters)
@@ -484,7 +484,9 @@ def test_the_command_calibrates_by_gold(answers, tmp_path):
     gold.write_text("question,gold\ntask 0,cat\ntask 1,dog\ntask 2,cat\n")
     done = CliRunner().invoke(app, ["aggregate", str(file), "--gold", str(gold), "--json"])
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["dependence"] not in (None, 0.4)
+    found = json.loads(done.stdout)["calibration"]
+    assert found["dependence"] == 0.4
+    assert (found["slope"], found["shift"]) != (1, 0)
 
 
 def test_agreement_is_printed_by_aggregate_and_inspect(answers, tmp_path):
@@ -498,3 +500,26 @@ def test_agreement_is_printed_by_aggregate_and_inspect(answers, tmp_path):
         assert "Krippendorff's alpha" in " ".join(said.split())
         data = json.loads(CliRunner().invoke(app, [verb, str(file), "--json"]).stdout)
         assert data["agreement"]["alpha"] == pytest.approx(found.agreement.alpha)
+
+
+def test_ordered_classes_have_a_median_an_expected_number_and_distances():
+    said = {"t1": [1, 1, 5], "t2": [3, 4, 5], "t3": [2, 2, 2]}
+    rows = [
+        {"task": task, "worker": f"w{k}", "rating": number}
+        for task, numbers in said.items()
+        for k, number in enumerate(numbers)
+    ]
+    found = aggregate(rows, ordered=True, method="majority_vote", labels=["1", "2", "3", "4", "5"])
+    table = found.labels
+    assert table.columns[:5] == ["task", "label", "confidence", "median", "expected"]
+    assert table["median"].to_list() == [1, 4, 2]
+    assert table["expected"].to_list() == pytest.approx([7 / 3, 4.0, 2.0])
+    # t1: two answers are the label, one is four of four steps away.
+    assert table["disagreement"][0] == pytest.approx(1 / 3)
+    assert table["disagreement"][2] == 0
+    named = [{**row, "rating": "abcde"[row["rating"] - 1]} for row in rows]
+    ranks = LabelSpace(*"abcde", ordered=True)
+    letters = aggregate(named, labels=ranks, method="majority_vote").labels
+    assert letters["median"].to_list() == ["a", "d", "b"]
+    assert letters["expected"].to_list() == pytest.approx([7 / 3, 4.0, 2.0])
+    assert "median" not in aggregate(rows, method="majority_vote").labels.columns

@@ -54,6 +54,9 @@ def agreement(votes: VoteSource, near: float = 0.95) -> Table:
     little and count twice in a majority vote. Pairs with fewer than three common items come last
     and are neither.
 
+    For ordered classes, `distance` is the mean number of ranks between both votes, and `kappa` is
+    weighted by it (linear weights, Cohen 1968): mistakes of neighbors count for less.
+
     >>> print(agreement(votes).to_text(width=100))
     3 pairs of voters vote together; 0 duplicates, 0 near-duplicates
      first     second   both   agreement   kappa     same   relation
@@ -72,14 +75,10 @@ def agreement(votes: VoteSource, near: float = 0.95) -> Table:
         f"{(relations == 'duplicate').sum():,} duplicates, "
         f"{(relations == 'near-duplicate').sum():,} near-duplicates"
     )
+    apart = (number("distance"),) if "distance" in frame.columns else ()
     columns = (
-        text("first"),
-        text("second"),
-        count("both"),
-        percent("agreement"),
-        number("kappa"),
-        percent("same"),
-        text("relation"),
+        *(text("first"), text("second"), count("both"), percent("agreement")),
+        *(*apart, number("kappa"), percent("same"), text("relation")),
     )
     return Table(frame, columns, caption, limit=20)
 
@@ -157,6 +156,17 @@ def _pair_frame(votes: VoteSource, near: float) -> pl.DataFrame:
     kappa = np.divide(
         rate - pairs.chance, beyond, out=np.full(len(rate), np.nan), where=beyond > 1e-12
     )
+    ordered: dict[str, npt.NDArray[np.float64]] = {}
+    if votes.labels.ordered and isinstance(votes, VoteMatrix):
+        distance, expected = _distances(votes, pairs)
+        ordered["distance"] = distance
+        # Without any distance expected, kappa is unknown.
+        kappa = np.divide(
+            expected - distance,
+            expected,
+            out=np.full(len(rate), np.nan),
+            where=expected > 1e-12,
+        )
     enough = pl.col("both") >= SHARED_ITEMS
     return pl.DataFrame(
         {
@@ -165,6 +175,7 @@ def _pair_frame(votes: VoteSource, near: float) -> pl.DataFrame:
             "both": pairs.both.astype(np.int64),
             "agree": pairs.agree.astype(np.int64),
             "agreement": rate,
+            **ordered,
             "kappa": pl.Series(kappa).fill_nan(None),
             "same": same,
         }
@@ -174,6 +185,26 @@ def _pair_frame(votes: VoteSource, near: float) -> pl.DataFrame:
         .when(enough & (pl.col("same") >= near))
         .then(pl.lit("near-duplicate"))
     )
+
+
+def _distances(
+    votes: VoteMatrix, pairs: PairCounts
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The mean ranks between two voters' votes, and if they voted independently.
+
+    |a - b| is the number of ranks that one vote reaches and the other does not.
+    """
+    voting = _indicator(votes, np.ones(votes.n_votes, dtype=np.bool_))
+    distance, expected = np.zeros(len(pairs.both)), np.zeros(len(pairs.both))
+    for rank in range(1, votes.n_classes):
+        reaching = _indicator(votes, votes.class_index >= rank)
+        alone = _products(reaching, voting)
+        first = _values_at(alone, pairs.first, pairs.second) / pairs.both
+        second = _values_at(alone, pairs.second, pairs.first) / pairs.both
+        both = _values_at(_products(reaching, reaching), pairs.first, pairs.second) / pairs.both
+        distance += first + second - 2 * both
+        expected += first + second - 2 * first * second
+    return distance, expected
 
 
 def _indicator(

@@ -21,7 +21,12 @@ from wiesel.analysis.table import Table, count, interval, number, percent, text
 from wiesel.analysis.workers import confusion_reader, skill_of
 from wiesel.errors import ParameterError
 from wiesel.forks import check_polars_threads
-from wiesel.label_models.confidence import DEPENDENCE, DEPENDENCE_RANGE, calibrated_proba
+from wiesel.label_models.confidence import (
+    DEPENDENCE,
+    DEPENDENCE_RANGE,
+    Calibration,
+    calibrated_proba,
+)
 from wiesel.labels import FloatArray
 from wiesel.votes import VoteMatrix
 
@@ -75,7 +80,7 @@ def judge_workers(
     proba: FloatArray,
     *,
     least_answers: int = 10,
-    dependence: float | None = None,
+    calibration: Calibration | None = None,
 ) -> Table:
     """Return a row per worker, flagged ones first, then best first.
 
@@ -105,8 +110,8 @@ def judge_workers(
     excluded = high < judged.luck + DECENT * (1 - judged.luck)
     spammer = enough & ~adversary & (accuracy <= near_luck) & excluded
     copies = _copies(votes, np.where(enough, accuracy, np.nan))
-    if dependence is not None:
-        accuracy, low, high = _calibrated_accuracy(model, votes, proba, dependence)
+    if calibration is not None:
+        accuracy, low, high = _calibrated_accuracy(model, votes, proba, calibration)
     frame = pl.DataFrame(
         {
             "worker": pl.Series(votes.voters, dtype=pl.String),
@@ -130,7 +135,7 @@ def judge_workers(
 
 
 def _calibrated_accuracy(
-    model: Any, votes: VoteMatrix, proba: FloatArray, dependence: float
+    model: Any, votes: VoteMatrix, proba: FloatArray, calibration: Calibration
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """How often workers are right, and an interval over the dependence of real crowds."""
     entries = np.flatnonzero(votes.votes_per_item[votes.item_index] > 1)
@@ -141,7 +146,7 @@ def _calibrated_accuracy(
     total = np.rint(np.bincount(voter, times, minlength=votes.n_voters)).astype(np.int64)
     ends = []
     for depends in (DEPENDENCE_RANGE[0], DEPENDENCE, DEPENDENCE_RANGE[1]):
-        known = calibrated_proba(model, votes, proba, dependence / DEPENDENCE * depends)
+        known = calibrated_proba(model, votes, proba, calibration._replace(dependence=depends))
         right = np.bincount(voter, times * known[item, given.answered], minlength=votes.n_voters)
         ends.append(np.minimum(right.astype(np.float64), total))
     low, _ = wilson_interval(np.min(ends, axis=0), total)

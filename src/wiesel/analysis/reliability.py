@@ -58,12 +58,13 @@ class Reliability(NamedTuple):
         )
 
 
-def reliability(votes: VoteMatrix, level: Level = "nominal", *, seed: int = 0) -> Reliability:
+def reliability(votes: VoteMatrix, level: Level | None = None, *, seed: int = 0) -> Reliability:
     """Return how far workers agree beyond chance, over items with at least two answers.
 
     `ordinal` counts a disagreement of neighboring classes for less than of distant ones; classes
-    have to be in order. `interval` compares the numbers that the classes are. The interval comes
-    from `seed`ed bootstrap samples of items. `agreement` has each pair of workers with its kappa.
+    have to be in order. `interval` compares the numbers that the classes are. The default is
+    `ordinal` for ordered classes, else `nominal`. The interval comes from `seed`ed bootstrap
+    samples of items. `agreement` has each pair of workers with its kappa.
 
     Krippendorff 2019, "Content Analysis", 4th edition, chapter 12; Fleiss 1971, "Measuring nominal
     scale agreement among many raters"; Cohen 1960, "A coefficient of agreement for nominal scales".
@@ -73,6 +74,7 @@ def reliability(votes: VoteMatrix, level: Level = "nominal", *, seed: int = 0) -
     >>> round(found.alpha, 3), round(found.fleiss, 3), found.agreement
     (0.533, 0.467, 0.75)
     """
+    level = level or ("ordinal" if votes.labels.ordered else "nominal")
     if level not in get_args(Level):
         raise ParameterError(f"level must be one of {listed(get_args(Level))}; got {level!r}.")
     counts = votes.counts().astype(np.float64)

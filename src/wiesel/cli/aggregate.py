@@ -14,7 +14,7 @@ from wiesel.cli.annotation_files import (
     write_labels,
 )
 from wiesel.cli.completion import label_model_name
-from wiesel.cli.lf_options import LabelNames
+from wiesel.cli.lf_options import LabelNames, Ordered
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.errors import ParameterError
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from wiesel.aggregate import Aggregation
     from wiesel.io import Annotations
 
-__all__ = ["aggregate"]
+__all__ = ["DEFAULT_METHOD", "aggregate", "aggregated"]
+
+DEFAULT_METHOD = "dawid_skene"
 
 _MISTAKES = 10
 
@@ -38,11 +40,12 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     ] = None,
     method: Annotated[
         str, typer.Option(help="A label model.", autocompletion=label_model_name)
-    ] = "dawid_skene",
+    ] = DEFAULT_METHOD,
     item: Annotated[str | None, typer.Option(help="The column of tasks.")] = None,
     worker: Annotated[str | None, typer.Option(help="The column of workers.")] = None,
     label: Annotated[str | None, typer.Option(help="The column of answers.")] = None,
     labels: LabelNames = None,
+    ordered: Ordered = False,
     repeated: Annotated[
         str,
         typer.Option(
@@ -62,42 +65,32 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     Answers are a table, or a JSON or JSONL file of Label Studio, doccano, Prodigy or Argilla, whose
     annotators and model versions are workers. Labels go back there with --format.
     """
-    from wiesel.aggregate import aggregate as aggregate_answers
-    from wiesel.io import explained, read_rows, write_rows
-    from wiesel.io.annotation import is_annotation_file
+    from wiesel.io import read_rows, write_rows
     from wiesel.io.rows import refuse_overwriting
 
     refuse_overwriting([answers], output, workers, html)
     given = given_options(
-        method=None if method == "dawid_skene" else method,
+        method=None if method == DEFAULT_METHOD else method,
         item=item,
         worker=worker,
         label=label,
         labels=labels,
+        ordered=ordered,
         repeated=None if repeated == "all" else repeated,
         gold=gold,
         question=question,
         format=output_format,
     )
-    annotations, classes = None, split_names(labels)
-    if is_annotation_file(answers):
-        annotations = describe_annotations(answers, classes, question)
-        classes = list(annotations.votes.labels)
-        rows = annotations.votes.to_long().rename({"item": "id"})
-        item, worker, label = "id", "voter", "label"
-    else:
-        rows = read_rows(answers)
-    with explained(answers):
-        found = aggregate_answers(
-            rows,
-            item=item,
-            worker=worker,
-            label=label,
-            method=method,
-            labels=classes,
-            repeated=repeated,  # type: ignore[arg-type]
-            gold=None if gold is None else read_rows(gold),
-        )
+    annotations, found = aggregated(
+        answers,
+        (item, worker, label),
+        labels,
+        ordered,
+        question,
+        method=method,
+        repeated=repeated,
+        gold=None if gold is None else read_rows(gold),
+    )
     written: dict[str, Path] = {}
     if output is not None:
         if annotations is not None and (output_format or output.suffix == ".json"):
@@ -119,6 +112,36 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     for what, path in written.items():
         tell(f"Wrote the {what} to {path}")
     return Answer(_data(found, output is None), _text(found), _next(answers, given, written))
+
+
+def aggregated(
+    answers: Path,
+    columns: tuple[str | None, str | None, str | None],
+    labels: str | None,
+    ordered: bool,
+    question: str | None,
+    **options: Any,
+) -> "tuple[Annotations | None, Aggregation]":
+    """Return the aggregated answers of a table or of a file of a tool, and what the tool wrote."""
+    from wiesel.aggregate import aggregate as aggregate_answers
+    from wiesel.io import explained, read_rows
+    from wiesel.io.annotation import is_annotation_file
+    from wiesel.labels import LabelSpace
+
+    annotations, names = None, split_names(labels)
+    if is_annotation_file(answers):
+        annotations = describe_annotations(answers, names, question)
+        names = list(annotations.votes.labels)
+        ordered = ordered or annotations.rating
+        rows = annotations.votes.to_long().rename({"item": "id"})
+        columns = ("id", "voter", "label")
+    else:
+        rows = read_rows(answers)
+    item, worker, label = columns
+    space = None if names is None else LabelSpace(*names, ordered=ordered)
+    options |= {"item": item, "worker": worker, "label": label, "ordered": ordered}
+    with explained(answers):
+        return annotations, aggregate_answers(rows, labels=space, **options)
 
 
 def _without_ties(annotations: "Annotations", found: "Aggregation") -> LabelSource:
@@ -146,7 +169,7 @@ def _data(found: "Aggregation", with_labels: bool) -> dict[str, Any]:
         "n_repeated": found.n_repeated,
         "n_incomplete": found.n_incomplete,
         "n_rejected": found.n_rejected,
-        "dependence": found.dependence,
+        "calibration": None if found.calibration is None else found.calibration._asdict(),
         "notes": found.notes(),
         "agreement": found.agreement.to_record(),
         "class_shares": found.class_shares(),

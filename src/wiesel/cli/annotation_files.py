@@ -44,6 +44,7 @@ class LabelSource(NamedTuple):
     labels: Sequence[str]
     question: str = "label"
     field: str = "text"
+    rating: bool = False
 
 
 def describe_annotations(
@@ -65,7 +66,7 @@ def describe_annotations(
 def annotated_labels(found: "Annotations", votes: "VoteMatrix", proba: Any) -> LabelSource:
     """Return the labels of the items in an annotation-tool file, for the same question."""
     source = labels_of_rows(found.rows, votes, proba)
-    return source._replace(question=found.question, field=found.field)
+    return source._replace(question=found.question, field=found.field, rating=found.rating)
 
 
 def labels_of_rows(rows: "pl.DataFrame", votes: "VoteMatrix", proba: Any) -> LabelSource:
@@ -105,6 +106,7 @@ def write_labels(output: Path, output_format: str, source: LabelSource) -> None:
             tool=name,
             question=source.question,
             field=source.field,
+            rating=source.rating,
         )
     else:
         known = (*TOOLS, "hugging_face")

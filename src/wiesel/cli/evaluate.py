@@ -61,7 +61,7 @@ def evaluate(
 
 
 def _paired(first: tuple["Bundle", Any], other: "Bundle", data: Path, truth: Any) -> "Comparison":
-    """Compare two models on the same items, with McNemar's test and bootstrap intervals."""
+    """Compare two models on the same items, with McNemar's test and intervals."""
     from wiesel.evaluation import compare_paired_proba
 
     bundle, proba = first

@@ -8,6 +8,7 @@ import typer
 
 from wiesel.cli.aggregate import aggregate
 from wiesel.cli.apply import apply
+from wiesel.cli.ask_next import ask_next
 from wiesel.cli.blame import blame
 from wiesel.cli.compare import compare
 from wiesel.cli.doctor import doctor
@@ -53,6 +54,7 @@ for _name, _function in {
     "apply": apply,
     "inspect": inspect,
     "aggregate": aggregate,
+    "ask-next": ask_next,
     "fit": fit_votes,
     "soft-labels": soft_labels,
     "workbench": workbench,

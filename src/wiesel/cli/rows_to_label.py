@@ -1,4 +1,4 @@
-"""`wiesel rows-to-label`: the rows whose label would help a project most."""
+"""`wiesel rows-to-label`: the rows of a project to label next."""
 
 from typing import Annotated
 
@@ -15,11 +15,14 @@ def rows_to_label(
     project: ProjectFolder = HERE,
     n: Annotated[int, typer.Option("-n", help="How many rows.")] = 20,
     way: Annotated[
-        str, typer.Option(help="helpful, random, conflict, uncertain, or the name of a voter.")
-    ] = "helpful",
+        str, typer.Option(help="recommended, random, conflict, uncertain, or the name of a voter.")
+    ] = "recommended",
     seed: Annotated[int, typer.Option(help="The seed of the random rows.")] = 0,
 ) -> Answer:
-    """List the rows whose labels would help most.
+    """List the rows to label next: one of each kind that the votes leave unsure, some at random.
+
+    The list says how each row was chosen: only random ones count for figures and thresholds, all of
+    them for learning. conflict, uncertain and a voter's rows are for looking at the data.
 
     As with `wiesel run`, this runs the Python code of the project.
     """

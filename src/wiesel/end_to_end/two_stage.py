@@ -62,9 +62,10 @@ class TwoStage(ExplainedModel):
     """Your network: any module that returns logits; or a scikit-learn classifier, which learns from
     rows weighted by the soft labels. `fit` trains a copy."""
     _: KW_ONLY
-    loss: Literal["ce", "mig"] = "ce"
+    loss: Literal["ce", "mig", "ordinal"] = "ce"
     """`ce` is the cross-entropy to the soft labels. `mig` is the mutual-information loss, which is
-    robust to classes with too many votes."""
+    robust to classes with too many votes. `ordinal` is for ordered classes: the squared distance of
+    cumulative probabilities, so that a neighbor of the truth is a small mistake."""
     class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
     """P(class) for the label model and for `mig`: numbers, or where to estimate it (`auto` is the
     validation set if there is one, else the votes). None lets the label model decide, and is
@@ -113,7 +114,7 @@ class TwoStage(ExplainedModel):
 
     def _check_options(self) -> None:
         super()._check_options()
-        check_choice(self, "loss", self.loss, ("ce", "mig"))
+        check_choice(self, "loss", self.loss, ("ce", "mig", "ordinal"))
         check_class_balance(self)
         if not isinstance(self.label_model, LabelModel):
             raise ParameterError(

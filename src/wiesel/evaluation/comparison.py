@@ -11,7 +11,9 @@ from wiesel.analysis.table import Table
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.evaluation.intervals import (
     check_resampling,
-    percentile_interval,
+    difference_interval,
+    figure_intervals,
+    paired_interval,
     resampled_figures,
 )
 from wiesel.evaluation.metrics import figures, predicted_classes
@@ -175,17 +177,22 @@ def _differences(
     seed: int,
 ) -> dict[str, Score]:
     values = [figures(gold, *both) for both in zip(pair, predicted, strict=True)]
+    apart = {name: values[0][name] - values[1][name] for name in values[0]}
     if n_resamples == 0:
-        return {name: Score(values[0][name] - values[1][name]) for name in values[0]}
+        return {name: Score(value) for name, value in apart.items()}
+    if np.array_equal(pair[0], pair[1]) and np.array_equal(predicted[0], predicted[1]):
+        return {name: Score(value, value, value) for name, value in apart.items()}
     # The same seed draws the same items for both models, which makes the comparison paired.
-    samples = [
-        resampled_figures(gold, *both, n_resamples, seed)
-        for both in zip(pair, predicted, strict=True)
-    ]
-    return {
-        name: Score(
-            values[0][name] - values[1][name],
-            *percentile_interval(samples[0][name] - samples[1][name]),
-        )
-        for name in values[0]
-    }
+    samples, limits = [], []
+    for proba, named in zip(pair, predicted, strict=True):
+        samples.append(resampled_figures(gold, proba, named, n_resamples, seed))
+        limits.append(figure_intervals(gold, proba, named, samples[-1], seed))
+    found = {}
+    for name, value in apart.items():
+        first, second = ((values[k][name], *limits[k][name]) for k in (0, 1))
+        low, high = difference_interval(first, second, samples[0][name], samples[1][name])
+        found[name] = Score(value, low, high)
+    right = [classes == gold for classes in predicted]
+    wins = int(np.sum(right[0] & ~right[1])), int(np.sum(right[1] & ~right[0]))
+    found["accuracy"] = Score(apart["accuracy"], *paired_interval(*wins, len(gold)))
+    return found

@@ -1,10 +1,12 @@
-"""Bootstrap intervals of all metrics at once, from the same resamples.
+"""The 95 % intervals of all metrics, made to hold on 15 items as well as on 15,000.
 
-A resample draws as many items as there are, with replacement. Only the number of times each item
-is drawn matters, so a block of resamples is a matrix of counts, and a metric is a product with it.
+Shares (accuracy, F1) have binomial intervals, ROC-AUC one from the ranks' variance: resamples of a
+few items would never contain an error that did not occur. The other metrics are resampled, all at
+once: only the number of times each item is drawn matters, so a block of resamples is a matrix of
+counts, and a metric is a product with it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from numbers import Integral
 from typing import NamedTuple
 
@@ -12,21 +14,35 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from wiesel.analysis.counts import wilson_interval
 from wiesel.errors import ParameterError
 from wiesel.evaluation.metrics import (
     FIGURES,
     calibration_parts,
     class_figures,
+    confusion_matrix,
     item_brier,
     item_log_loss,
 )
 from wiesel.labels import FloatArray, IntArray
 
-__all__ = ["check_resampling", "draw_items", "percentile_interval", "resampled_figures"]
+__all__ = [
+    "auc_interval",
+    "check_resampling",
+    "difference_interval",
+    "draw_items",
+    "figure_intervals",
+    "paired_interval",
+    "percentile_interval",
+    "resampled_figures",
+]
 
 Draws = npt.NDArray[np.float64]
 """(n_resamples, n_items): how often each item was drawn."""
 
+_Z = 1.959964
+_ALIKE = 0.5
+"""How much the ROC-AUCs of the classes are assumed to vary together."""
 _BLOCK_CELLS = 200_000
 """The size of a block (resamples x items): small enough for the processor's cache."""
 
@@ -68,19 +84,128 @@ def resampled_figures(
     return {name: np.concatenate([block[name] for block in blocks]) for name in FIGURES}
 
 
+def figure_intervals(
+    gold: IntArray,
+    proba: FloatArray,
+    predicted: IntArray,
+    samples: Mapping[str, npt.NDArray[np.float64]],
+    seed: int = 0,
+) -> dict[str, tuple[float, float]]:
+    """Return the 95 % interval of every metric of a report, by name.
+
+    `samples` are those of `resampled_figures` on the same items.
+
+    >>> gold, proba = np.array([0, 1] * 8), np.array([[0.9, 0.1], [0.2, 0.8]] * 8)
+    >>> samples = resampled_figures(gold, proba, proba.argmax(axis=1))
+    >>> found = figure_intervals(gold, proba, proba.argmax(axis=1), samples)
+    >>> [round(end, 2) for end in found["accuracy"]]  # all 16 right
+    [0.81, 1.0]
+    """
+    n_classes, n_items = proba.shape[1], len(gold)
+    found = {name: percentile_interval(own, n_items=n_items) for name, own in samples.items()}
+    confusion = confusion_matrix(gold, predicted, n_classes)
+    found["accuracy"] = _rate(int(confusion.trace()), n_items)
+    found["macro_f1"] = _macro_f1(confusion, len(samples["accuracy"]), seed)
+    # Among items that are of the class or predicted as it, the right ones are binomial.
+    either = int(confusion[1].sum() + confusion[:, 1].sum() - confusion[1, 1])
+    jaccard = _rate(int(confusion[1, 1]), either)
+    found["f1"] = found["macro_f1"]
+    if n_classes == 2:
+        found["f1"] = (2 * jaccard[0] / (1 + jaccard[0]), 2 * jaccard[1] / (1 + jaccard[1]))
+    found["auc"] = _mean_auc(gold, proba)
+    return found
+
+
 def percentile_interval(
-    samples: npt.NDArray[np.float64], confidence: float = 0.95
+    samples: npt.NDArray[np.float64], confidence: float = 0.95, n_items: int | None = None
 ) -> tuple[float, float]:
     """Return the limits of the central share of the samples; NaN samples are ignored.
 
+    Resamples of a few items vary too little. With `n_items`, the limits are further out, as those
+    of Student's t are (Hesterberg 2015, The American Statistician 69).
+
     >>> percentile_interval(np.arange(101.0), confidence=0.5)
     (25.0, 75.0)
+    >>> [round(end, 1) for end in percentile_interval(np.arange(101.0), n_items=10)]
+    [0.9, 99.1]
     """
     known = samples[~np.isnan(samples)]
     if not len(known):
         return float("nan"), float("nan")
-    low, high = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
+    tail = (1 - confidence) / 2
+    if n_items is not None:
+        from scipy.special import ndtr, stdtrit
+
+        least = max(n_items, 2)
+        tail = float(ndtr(np.sqrt(least / (least - 1)) * stdtrit(least - 1, tail)))
+    low, high = np.quantile(known, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def auc_interval(auc: float, n_positive: int, n_negative: int) -> tuple[float, float]:
+    """Return the 95 % interval of a ROC-AUC; NaN without items of both classes.
+
+    It contains the values from which the observed one is less than 1.96 standard deviations away
+    (method 5 of Newcombe 2006, Statistics in Medicine 25, 559-573), so it has a width even if no
+    pair is in the wrong order.
+
+    >>> [round(end, 3) for end in auc_interval(1.0, 5, 10)]
+    [0.717, 1.0]
+    """
+    if np.isnan(auc) or not n_positive or not n_negative:
+        return float("nan"), float("nan")
+    values = np.linspace(0, 1, 2001)
+    extra = (n_positive + n_negative) / 2 - 1
+    variance = values * (1 - values) / (n_positive * n_negative)
+    variance *= 1 + extra * (1 - values) / (2 - values) + extra * values / (1 + values)
+    near = np.flatnonzero((values - auc) ** 2 <= _Z**2 * variance)
+    ends = values[near] if len(near) else np.array([auc])
+    return float(min(ends[0], auc)), float(max(ends[-1], auc))
+
+
+def paired_interval(only_first: int, only_second: int, n_items: int) -> tuple[float, float]:
+    """Return the 95 % interval of the difference between two accuracies on the same items.
+
+    Half an item is added to each of the four cells (Agresti and Min 2005, Statistics in Medicine
+    24, 729-740), so that models that never differ on a few items are not said to be equal.
+
+    >>> [round(end, 3) for end in paired_interval(8, 2, 50)]
+    [-0.006, 0.236]
+    """
+    first, second, n = only_first + 0.5, only_second + 0.5, n_items + 2
+    center = (first - second) / n
+    spread = _Z * np.sqrt(max(first + second - n * center**2, 0.0)) / n
+    return float(max(center - spread, -1.0)), float(min(center + spread, 1.0))
+
+
+def difference_interval(
+    first: tuple[float, float, float],
+    second: tuple[float, float, float],
+    first_samples: npt.NDArray[np.float64],
+    second_samples: npt.NDArray[np.float64],
+) -> tuple[float, float]:
+    """Return the 95 % interval of a difference, from both values with their limits.
+
+    The resamples, drawn together, say how the two vary together (Zou and Donner 2008, Statistics
+    in Medicine 27, 1693-1702).
+
+    >>> alike = np.arange(100.0)
+    >>> difference_interval((0.8, 0.7, 0.9), (0.5, 0.4, 0.6), alike, alike)[0] > 0.29
+    True
+    """
+    known = ~np.isnan(first_samples) & ~np.isnan(second_samples)
+    parts = first_samples[known], second_samples[known]
+    alike = 0.0
+    if len(parts[0]) > 1 and parts[0].std() > 0 and parts[1].std() > 0:
+        alike = float(np.corrcoef(*parts)[0, 1])
+
+    def spread(one: float, other: float) -> float:
+        one, other = max(one, 0.0), max(other, 0.0)
+        return float(np.sqrt(max(one**2 + other**2 - 2 * alike * one * other, 0.0)))
+
+    apart = first[0] - second[0]
+    low = apart - spread(first[0] - first[1], second[2] - second[0])
+    return low, apart + spread(first[2] - first[0], second[0] - second[1])
 
 
 def draw_items(n_items: int, n_resamples: int, seed: int) -> Iterator[Draws]:
@@ -204,3 +329,50 @@ def _mean_known(areas: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     count = known.sum(axis=0)
     total = np.where(known, areas, 0).sum(axis=0)
     return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+
+def _rate(right: int, of: int) -> tuple[float, float]:
+    low, high = wilson_interval(np.array([right]), np.array([of]))
+    return float(low[0]), float(high[0])
+
+
+def _macro_f1(confusion: npt.NDArray[np.int64], n_draws: int, seed: int) -> tuple[float, float]:
+    """The limits of the mean F1 over draws of the population's confusion matrix.
+
+    Cells follow gamma distributions (a Bayesian bootstrap of the items). Every class has one item
+    more, right to the same unknown degree: of classes without an item, all may be hit or missed.
+    """
+    rng = np.random.default_rng(seed)
+    n_classes = len(confusion)
+    true, predicted = np.nonzero(confusion)
+    cells = rng.gamma(confusion[true, predicted], size=(n_draws, len(true)))
+    unseen, degree = rng.gamma(1.0, size=(n_draws, n_classes)), rng.beta(0.5, 0.5, (n_draws, 1))
+    right, wrong = unseen * degree, unseen * (1 - degree)
+    hit = true == predicted
+    right[:, true[hit]] += cells[:, hit]
+    for number in np.flatnonzero(~hit):
+        wrong[:, true[number]] += cells[:, number]
+        wrong[:, predicted[number]] += cells[:, number]
+    return percentile_interval((2 * right / (2 * right + wrong)).mean(axis=1))
+
+
+def _mean_auc(gold: IntArray, proba: FloatArray) -> tuple[float, float]:
+    """The interval of the mean ROC-AUC over classes, from the intervals of the classes."""
+    from wiesel.evaluation.metrics import roc_auc
+
+    classes = (1,) if proba.shape[1] == 2 else range(proba.shape[1])
+    found = []
+    for k in classes:
+        positive = (gold == k).astype(np.int64)
+        own = roc_auc(positive, np.stack([1 - proba[:, k], proba[:, k]], axis=1))
+        n_positive = int(positive.sum())
+        found.append((own, *auc_interval(own, n_positive, len(gold) - n_positive)))
+    values, low, high = np.array([each for each in found if not np.isnan(each[0])]).reshape(-1, 3).T
+    if not len(values):
+        return float("nan"), float("nan")
+    below, above = (
+        np.sqrt((1 - _ALIKE) * (gap**2).sum() + _ALIKE * gap.sum() ** 2) / len(values)
+        for gap in (values - low, high - values)
+    )
+    mean = values.mean()
+    return float(max(mean - below, 0)), float(min(mean + above, 1))

@@ -9,11 +9,7 @@ import numpy.typing as npt
 
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.evaluation import metrics
-from wiesel.evaluation.intervals import (
-    check_resampling,
-    percentile_interval,
-    resampled_figures,
-)
+from wiesel.evaluation.intervals import check_resampling, figure_intervals, resampled_figures
 from wiesel.evaluation.report import ClassScores, Report, Score
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace, checked_proba
@@ -40,7 +36,7 @@ def evaluate(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> Any:
-    """Return a report on how well a model predicts gold labels, with 95 % bootstrap intervals.
+    """Return a report on how well a model predicts gold labels, with 95 % intervals.
 
     It is a `Report`, or a `MultiLabelReport` if the model predicts several labels for each item;
     `y` contains a set of labels for each item then. `model` needs `predict_proba(X)` and its
@@ -52,7 +48,7 @@ def evaluate(
     >>> from wiesel import MajorityVote
     >>> model = MajorityVote().fit(votes)
     >>> evaluate(model, votes, ["ham", "spam", "spam", "spam"]).accuracy
-    Score(0.5000, 0.0000 to 1.0000)
+    Score(0.5000, 0.1500 to 0.8500)
     """
     labels = labels_of(model)
     X, y = in_order_of(votes, X, "X"), in_order_of(votes, y, "y")
@@ -199,9 +195,10 @@ def _scores(
     if n_resamples == 0:
         return {name: Score(value) for name, value in values.items()}
     samples = resampled_figures(gold, proba, predicted, n_resamples, seed)
+    limits = figure_intervals(gold, proba, predicted, samples, seed)
     # A metric that is undefined on the full data has no interval, even if some resamples give one.
     return {
-        name: Score(value) if np.isnan(value) else Score(value, *percentile_interval(samples[name]))
+        name: Score(value) if np.isnan(value) else Score(value, *limits[name])
         for name, value in values.items()
     }
 

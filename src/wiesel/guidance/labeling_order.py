@@ -13,25 +13,27 @@ from wiesel.guidance.end_preview import features_of, preview_end_model
 from wiesel.label_models import DawidSkene, MajorityVote
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_number
+from wiesel.threads import one_thread
 from wiesel.vote_entries import id_series
 from wiesel.votes import VoteMatrix
 
-__all__ = ["WAYS", "rows_to_label"]
+__all__ = ["WAYS", "reading_disagreement", "rows_to_label", "typical_rows", "unsureness"]
 
 Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
 
 WAYS = {
-    "helpful": "the label models disagree",
+    "recommended": "one row of each kind, and a quarter at random",
     "random": "drawn at random",
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
 }
 """Ways to choose items, with the reason shown for each; a voter's name is also a way."""
 
-_AGREEMENT = 0.005
-"""Up to this distance, which prints as 0.00, label models agree."""
-
-_HONEST = "drawn at random, to evaluate on"
+_SAMPLE = 20_000
+"""Cluster centers are computed on at most this many items; then all items are assigned."""
+_CLUSTERS = 500
+"""The maximum number of clusters."""
 
 
 def rows_to_label(
@@ -39,54 +41,117 @@ def rows_to_label(
     X: Any = None,
     *,
     n: int = 20,
-    way: str = "helpful",
+    way: str = "recommended",
     gold: Any = None,
     random_share: float = 0.25,
     seed: int = 0,
 ) -> Table:
-    """Return the items whose label would help most, with the reason for each.
+    """Return the items to label next, with the reason for each.
 
-    `way` is `helpful` (majority vote, Dawid-Skene and a linear model on the features `X` disagree
-    on the item, so its label decides between them; where all agree, items are drawn at random),
-    `random`, `conflict`, `uncertain`, or the name of a voter (items that it voted on). Items with
-    known `gold` are not selected again. A share of the items (`random_share`) is always drawn at
-    random, with the purpose `evaluate`; only these give unbiased metrics.
+    `way="recommended"` clusters the features `X`, where items count the more, the less sure a
+    linear model of the votes is, and takes the item nearest to the center of each cluster. Clusters
+    without a label come first, and among them predicted classes without one. Without features, all
+    items are drawn at random. `random`, `conflict`, `uncertain` and the name of a voter (items that
+    it voted on) select such items, to look at. Items with known `gold` are not selected again.
 
-    >>> print(rows_to_label(votes, n=2, way="conflict", random_share=0).to_text(width=80))
-    2 items to label, 0 of them drawn at random to evaluate on
-     item   purpose   score   reason
-    ──────────────────────────────────────────
-     1      learn      1.00   voters disagree
-     3      learn      1.00   voters disagree
+    A share of the items (`random_share`) is drawn at random, and `chosen` says which: only a random
+    sample estimates figures, shares and thresholds. `probability` is theirs to be drawn. Save both
+    with the labels, as `Gold(y, chosen=..., probability=...)`. Every label is used to learn.
+
+    >>> found = rows_to_label(votes, [[0.0], [0.1], [5.0], [5.1]], n=3, random_share=0.5, seed=1)
+    >>> found.frame["chosen"].to_list()
+    ['random', 'recommended', 'random']
     """
     check_number(VoteMatrix, "n", n, low=1, whole=True)
     check_number(VoteMatrix, "random_share", random_share, low=0, high=1)
     X = None if X is None else features_of(X, votes)
-    open_items = np.flatnonzero(gold_indices(votes, gold) == ABSTAIN)
+    known = gold_indices(votes, gold)
+    open_items = np.flatnonzero(known == ABSTAIN)
     rng = np.random.default_rng(seed)
-    scores = _scores(votes, X, way, gold, rng)
     n_random = n if way == "random" else round(n * random_share)
-    if way == "helpful" and n_random:
-        n_random = max(n_random, n - int(np.isfinite(scores[open_items]).sum()))
     drawn = rng.permutation(open_items)[:n_random]
-    rest = np.setdiff1d(open_items, drawn)
-    rest = rest[np.isfinite(scores[rest])]
-    ranked = _spread_out(rest[np.argsort(-scores[rest], kind="stable")], scores, n - len(drawn), X)
-    reason = WAYS.get(way, f"{way!r} voted on it")
+    if way == "recommended":
+        picked, scores, reasons = _recommended(votes, X, known, drawn, n - len(drawn), rng)
+        if len(picked) < n - len(drawn):  # no features, or fewer kinds of items than wanted
+            left = np.setdiff1d(open_items, [*drawn, *picked])
+            drawn = np.concatenate([drawn, rng.permutation(left)[: n - len(drawn) - len(picked)]])
+    else:
+        wanted = _priority(votes, X, way, gold, rng)
+        rest = np.setdiff1d(open_items, drawn)
+        rest = rest[np.isfinite(wanted[rest])]
+        picked = rest[np.argsort(-wanted[rest], kind="stable")][: n - len(drawn)]
+        scores = wanted[picked]
+        reasons = [WAYS.get(way, f"{way!r} voted on it")] * len(picked)
     frame = pl.DataFrame(
         {
-            "item": id_series(votes.ids[np.concatenate([ranked, drawn])]),
-            "row": np.concatenate([ranked, drawn]).astype(np.int64),
-            "purpose": ["learn"] * len(ranked) + ["evaluate"] * len(drawn),
-            "score": [*scores[ranked].tolist(), *[None] * len(drawn)],
-            "reason": [reason] * len(ranked) + [_HONEST] * len(drawn),
+            "item": id_series(votes.ids[np.concatenate([picked, drawn])]),
+            "row": np.concatenate([picked, drawn]).astype(np.int64),
+            "purpose": ["learn"] * len(picked) + ["evaluate"] * len(drawn),
+            "chosen": [way] * len(picked) + ["random"] * len(drawn),
+            "probability": [None] * len(picked)
+            + [len(drawn) / max(len(open_items), 1)] * len(drawn),
+            "score": [*scores.tolist(), *[None] * len(drawn)],
+            "reason": [*reasons, *[WAYS["random"]] * len(drawn)],
         },
-        schema_overrides={"score": pl.Float64, "purpose": pl.String, "reason": pl.String},
+        schema_overrides={
+            **dict.fromkeys(("probability", "score"), pl.Float64),
+            **dict.fromkeys(("purpose", "chosen", "reason"), pl.String),
+        },
     )
-    caption = f"{len(frame)} items to label, {len(drawn)} of them drawn at random to evaluate on"
+    # Who stops early has labeled random items, too: they are spread over the list.
+    places = [(np.arange(len(part)) + 0.5) / max(len(part), 1) for part in (picked, drawn)]
+    frame = frame[np.argsort(np.concatenate(places), kind="stable")]
+    caption = f"{len(frame)} items to label, {len(drawn)} of them drawn at random"
     if not votes.n_votes:
         caption += ". There are no votes yet"
-    return Table(frame, (text("item"), text("purpose"), number("score"), text("reason")), caption)
+    columns = (text("item"), text("chosen"), number("probability", "probability"), text("reason"))
+    return Table(frame, columns, caption)
+
+
+@one_thread()
+def typical_rows(
+    X: Any, weights: Floats, n_clusters: int, rng: np.random.Generator, known: Rows
+) -> tuple[Rows, Floats, npt.NDArray[np.bool_]]:
+    """Return the item nearest to the center of each cluster, its share, and if it has a label.
+
+    An item counts by its weight; `known` are the items with a label, which are not returned.
+
+    >>> X, rng = np.array([[0.0], [0.2], [0.1], [9.0], [9.2], [9.1]]), np.random.default_rng(0)
+    >>> rows, share, labeled = typical_rows(X, np.ones(6), 2, rng, known=np.array([3]))
+    >>> sorted(rows.tolist()), sorted(labeled.tolist())
+    ([2, 5], [False, True])
+    """
+    from sklearn.cluster import KMeans
+
+    points = np.asarray(X, dtype=np.float32)
+    sample = np.arange(len(points))
+    if len(points) > _SAMPLE:
+        sample = np.sort(rng.choice(len(points), _SAMPLE, replace=False))
+    distinct = len(np.unique(points[sample], axis=0))
+    n_clusters = min(n_clusters, distinct, _CLUSTERS)
+    seed = int(rng.integers(2**31))
+    found = KMeans(n_clusters, n_init=1, max_iter=50, random_state=seed)
+    found.fit(points[sample], sample_weight=weights[sample] + 1e-3)
+    group = found.predict(points)
+    distance = np.linalg.norm(points - found.cluster_centers_[group], axis=1)
+    distance[known] = np.inf
+    order = np.lexsort((distance, group))
+    first = order[np.unique(group[order], return_index=True)[1]]
+    first = first[np.isfinite(distance[first])]
+    mass = np.bincount(group, weights, minlength=n_clusters) / max(weights.sum(), 1e-9)
+    labeled = np.bincount(group[known], minlength=n_clusters) > 0
+    return first.astype(np.int64), mass[group[first]], labeled[group[first]]
+
+
+def unsureness(proba: Any) -> Floats:
+    """Return 1 minus the distance of the two largest probabilities of every item.
+
+    >>> unsureness(np.array([[0.5, 0.5], [0.9, 0.1]])).round(2)
+    array([1. , 0.2])
+    """
+    best = np.sort(np.asarray(proba, dtype=np.float64), axis=1)
+    found: Floats = 1 - (best[:, -1] - best[:, -2])
+    return found
 
 
 def reading_disagreement(votes: VoteMatrix, X: Any = None, gold: Any = None) -> Floats:
@@ -108,19 +173,46 @@ def reading_disagreement(votes: VoteMatrix, X: Any = None, gold: Any = None) -> 
     return apart
 
 
-def _scores(votes: VoteMatrix, X: Any, way: str, gold: Any, rng: np.random.Generator) -> Floats:
+def _recommended(
+    votes: VoteMatrix,
+    X: Any,
+    gold: Rows,
+    drawn: Rows,
+    n: int,
+    rng: np.random.Generator,
+) -> tuple[Rows, Floats, list[str]]:
+    """Typical items of clusters without a label, with their clusters' shares and the reasons."""
+    if X is None or n < 1:
+        return np.empty(0, np.int64), np.empty(0), []
+    proba = _model_proba(votes, X, gold)
+    labeled = np.flatnonzero(gold != ABSTAIN)
+    seen = np.concatenate([labeled, drawn])
+    n_clusters = n + len(seen)
+    rows, shares, has_label = typical_rows(X, unsureness(proba), n_clusters, rng, seen)
+    guessed = proba[rows].argmax(axis=1)
+    first = np.zeros(len(rows), dtype=bool)  # the largest cluster of each class without a label
+    for k in np.setdiff1d(guessed, gold[labeled]):
+        own = np.flatnonzero(guessed == k)
+        first[own[shares[own].argmax()]] = True
+    order = np.lexsort((-shares, ~first, has_label))[:n]
+    names = votes.labels.names
+    reasons = [
+        f"stands for {100 * shares[j]:.0f} % of what is unsure"
+        + (f"; no row is labeled {names[guessed[j]]!r} yet" if first[j] else "")
+        for j in order
+    ]
+    return rows[order], shares[order], reasons
+
+
+def _priority(votes: VoteMatrix, X: Any, way: str, gold: Any, rng: np.random.Generator) -> Floats:
     """Return the priority of each item; NaN if not wanted. Ties are broken at random."""
     jitter = 1e-6 * rng.random(votes.n_items)
     if way == "random":
         return jitter
     if way == "conflict":
         return np.where(conflicted(votes), 1.0 + jitter, np.nan)
-    if way == "helpful":
-        apart = reading_disagreement(votes, X, gold)
-        return np.where(apart > _AGREEMENT, apart + jitter, np.nan)
     if way == "uncertain":
-        proba = _model_proba(votes, X, gold)
-        return 1 - proba.max(axis=1) + jitter
+        return 1 - _model_proba(votes, X, gold).max(axis=1) + jitter
     if way not in votes.voters:
         allowed = suggest(way, [*WAYS, *votes.voters])
         raise ParameterError(f"There is no order and no voter {way!r}. {allowed}")
@@ -129,26 +221,9 @@ def _scores(votes: VoteMatrix, X: Any, way: str, gold: Any, rng: np.random.Gener
 
 
 def _model_proba(votes: VoteMatrix, X: Any, gold: Any) -> Floats:
+    """Return what is known without training: equal probabilities if it is nothing."""
     if X is None:
         return MajorityVote().fit(votes).predict_proba(votes)
+    if not votes.covered.any() and (gold_indices(votes, gold) == ABSTAIN).all():
+        return np.full((votes.n_items, votes.n_classes), 1 / votes.n_classes)
     return preview_end_model(X, votes, gold).proba
-
-
-def _spread_out(
-    ranked: npt.NDArray[np.int64], scores: Floats, n: int, X: Any
-) -> npt.NDArray[np.int64]:
-    """Return the first items without near copies, for which one label is enough."""
-    if X is None or len(ranked) <= n:
-        return ranked[:n]
-    pool = ranked[: 10 * n]
-    features = np.asarray(X, dtype=np.float32)[pool]
-    features = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-9)
-    nearest = np.zeros(len(pool), dtype=np.float32)
-    chosen: list[int] = []
-    wanted = scores[pool].copy()
-    for _ in range(n):
-        best = int(np.argmax(wanted * (1 - np.maximum(nearest, 0))))
-        chosen.append(best)
-        wanted[best] = -1.0
-        nearest = np.maximum(nearest, np.minimum(features @ features[best], 0.999))
-    return pool[chosen]

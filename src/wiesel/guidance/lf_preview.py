@@ -15,7 +15,7 @@ from wiesel.lfs.rules import LabelRule, text_column, true_rows
 from wiesel.lfs.text_rules import Keywords
 from wiesel.votes import VoteMatrix
 
-__all__ = ["LFPreview", "matching_rows", "preview_lf"]
+__all__ = ["LFPreview", "matching_rows", "preview_lf", "with_voter"]
 
 _FEW_KEYWORDS = 30
 _UNKNOWN = float("nan")
@@ -118,6 +118,40 @@ def preview_lf(lf: LabelRule, facts: ItemFacts) -> LFPreview:
         float(high[0]) if judged else _UNKNOWN,
         features,
         others[2],
+    )
+
+
+def with_voter(votes: VoteMatrix, name: str, rows: npt.NDArray[np.int64], label: str) -> VoteMatrix:
+    """Return votes with one more voter, which votes for one class on some rows.
+
+    >>> more = with_voter(votes, "new", np.array([0]), "ham")
+    >>> (more.n_voters - votes.n_voters, more.n_votes - votes.n_votes, more.voters[-1])
+    (1, 1, 'new')
+    """
+    place = votes.labels.index(label)
+    counts = np.diff(votes.indptr)
+    more = counts.copy()
+    more[rows] += 1
+    indptr = np.concatenate([[0], np.cumsum(more)])
+    ends = indptr[1:][rows] - 1  # the new voter is the last, so its vote is the last of its item
+    is_new = np.zeros(int(indptr[-1]), dtype=bool)
+    is_new[ends] = True
+    voter = np.full(len(is_new), votes.n_voters, dtype=votes.voter_index.dtype)
+    classes = np.full(len(is_new), place, dtype=votes.class_index.dtype)
+    voter[~is_new], classes[~is_new] = votes.voter_index, votes.class_index
+    shares = None
+    if votes.distribution is not None:
+        shares = np.zeros((len(is_new), votes.n_classes), dtype=np.float32)
+        shares[is_new, place] = 1
+        shares[~is_new] = votes.distribution
+    return VoteMatrix(
+        indptr.astype(votes.indptr.dtype),
+        voter,
+        classes,
+        votes.labels,
+        (*votes.voters, name),
+        votes.ids,
+        shares,
     )
 
 

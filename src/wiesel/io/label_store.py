@@ -2,10 +2,9 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -18,6 +17,8 @@ __all__ = ["RESOLVED", "LabelStore"]
 
 RESOLVED = "resolved"
 """The person name for resolved disagreements: its label overrides all others."""
+
+_IS_RESOLVED = pl.col("person") == RESOLVED
 
 _SCHEMA = (
     """
@@ -57,10 +58,34 @@ class LabelStore:
     """
 
     path: FilePath
+    _held: sqlite3.Connection | None = field(default=None, init=False, repr=False)
+
+    def hold(self) -> None:
+        """Keep the file open until `release`: answers are stored in half the time.
+
+        Otherwise SQLite copies its log into the file whenever the last user closes it.
+        """
+        if self._held is None:
+            with self._open():  # the file exists and is a database
+                self._held = sqlite3.connect(self.path, check_same_thread=False)
+                self._held.execute("SELECT COUNT(*) FROM labels").fetchone()
+
+    def release(self) -> None:
+        """Close the file."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def add(self, item: str, label: str | None, person: str, purpose: str = "learn") -> None:
         """Store one answer; it is on disk when this returns. None as label means skipped."""
-        _check_text("The item", item)
+        self.add_all([item], label, person, purpose)
+
+    def add_all(
+        self, items: Sequence[str], label: str | None, person: str, purpose: str = "learn"
+    ) -> None:
+        """Store one answer to many items, all or none; `undo` withdraws them together."""
+        for item in items:
+            _check_text("The item", item)
         _check_text("The name of the person", person)
         if label is not None:
             _check_text("The label", label)
@@ -71,35 +96,40 @@ class LabelStore:
                 f"No person can be named {RESOLVED!r}: labels under this name override all others. "
                 "Use another name."
             )
-        self._insert(item, label, person, purpose)
+        self._insert(items, label, person, purpose)
 
     def resolve(self, item: str, label: str) -> None:
         """Store the label that people who disagreed about an item decided on."""
         _check_text("The item", item)
         _check_text("The label", label)
-        self._insert(item, label, RESOLVED, "learn")
+        self._insert([item], label, RESOLVED, "learn")
 
-    def _insert(self, item: str, label: str | None, person: str, purpose: str) -> None:
-        values = (item, person, label, purpose, time.time())
+    def _insert(self, items: Sequence[str], label: str | None, person: str, purpose: str) -> None:
+        now = time.time()  # the same for all, so that one undo withdraws all
         with self._open() as connection, connection:
-            connection.execute(
+            connection.executemany(
                 "INSERT INTO labels (item, person, label, purpose, time) VALUES (?, ?, ?, ?, ?)",
-                values,
+                [(item, person, label, purpose, now) for item in items],
             )
 
     def undo(self, person: str) -> str | None:
-        """Withdraw the last answer of a person and return its item; None if there is none."""
+        """Withdraw the last answer of a person and return its item; None if there is none.
+
+        Answers that were given together are withdrawn together.
+        """
         with self._open() as connection, connection:
             # Lock before reading: otherwise two could both withdraw the same answer.
             connection.execute("BEGIN IMMEDIATE")
             row = connection.execute(
-                "SELECT number, item FROM labels WHERE person = ? AND withdrawn = 0 "
+                "SELECT time, item FROM labels WHERE person = ? AND withdrawn = 0 "
                 "ORDER BY number DESC LIMIT 1",
                 (person,),
             ).fetchone()
             if row is None:
                 return None
-            connection.execute("UPDATE labels SET withdrawn = 1 WHERE number = ?", (row[0],))
+            connection.execute(
+                "UPDATE labels SET withdrawn = 1 WHERE person = ? AND time = ?", (person, row[0])
+            )
         return str(row[1])
 
     def purpose_of(self, item: str) -> str:
@@ -135,18 +165,35 @@ class LabelStore:
         In case of a tie, the label is null and `agreed` is false.
         """
         answers = self.answers().filter(pl.col("label").is_not_null())
-        rows = [
-            _settled(item[0], group)
-            for item, group in answers.group_by("item", maintain_order=True)
-        ]
-        schema = {
-            "item": pl.String,
-            "label": pl.String,
-            "purpose": pl.String,
-            "people": pl.Int64,
-            "agreed": pl.Boolean,
-        }
-        return pl.DataFrame(rows, schema=schema)
+        resolved, own = (answers.filter(each) for each in (_IS_RESOLVED, ~_IS_RESOLVED))
+        counts = own.group_by("item", "label", maintain_order=True).len()
+        most = counts.group_by("item", maintain_order=True).agg(
+            pl.col("label").sort_by("len", descending=True, maintain_order=True).first(),
+            (pl.col("len") == pl.col("len").max()).sum().alias("leading"),
+            pl.len().alias("different"),
+        )
+        majority = pl.when(pl.col("leading") == 1).then(pl.col("label")).alias("majority")
+        decided = resolved.group_by("item").agg(pl.col("label").last().alias("decided"))
+        items = answers.group_by("item", maintain_order=True).agg(
+            # An item drawn at random stays marked as random if it is requested again.
+            pl.when((pl.col("purpose") == "evaluate").any())
+            .then(pl.lit("evaluate"))
+            .otherwise(pl.lit("learn"))
+            .first()
+            .alias("purpose"),
+            pl.col("person").filter(~_IS_RESOLVED).n_unique().cast(pl.Int64).alias("people"),
+        )
+        found = items.join(
+            most.select("item", majority, "different"), on="item", how="left", maintain_order="left"
+        ).join(decided, on="item", how="left", maintain_order="left")
+        is_decided = pl.col("decided").is_not_null()
+        return found.select(
+            "item",
+            pl.coalesce("decided", "majority").alias("label"),
+            "purpose",
+            "people",
+            (is_decided | (pl.col("different").fill_null(0) <= 1)).alias("agreed"),
+        )
 
     def seen_by(self, person: str) -> set[str]:
         """Return the items that a person has answered or skipped."""
@@ -165,24 +212,6 @@ class LabelStore:
                 f"The labels in {self.path} cannot be used: {error}. Keep the file, "
                 "and check whether another program has it open or the disk is full."
             ) from error
-
-
-def _settled(item: object, group: pl.DataFrame) -> dict[str, Any]:
-    people = group.filter(pl.col("person") != RESOLVED)
-    settled = group.filter(pl.col("person") == RESOLVED)
-    counts = people["label"].value_counts(sort=True)
-    tie = len(counts) > 1 and counts["count"][0] == counts["count"][1]
-    label = None if tie or not len(counts) else counts["label"][0]
-    if len(settled):
-        label = settled["label"][-1]
-    return {
-        "item": str(item),
-        "label": label,
-        # An item drawn at random stays marked as random if it is requested again.
-        "purpose": "evaluate" if "evaluate" in group["purpose"].to_list() else "learn",
-        "people": people["person"].n_unique(),
-        "agreed": len(settled) > 0 or len(counts) <= 1,
-    }
 
 
 def _check_text(what: str, value: object) -> None:

@@ -11,6 +11,7 @@ from wiesel.label_models.glad import GLAD
 from wiesel.label_models.mace import MACE
 from wiesel.label_models.majority_vote import MajorityVote
 from wiesel.label_models.one_coin import OneCoin
+from wiesel.label_models.ordinal_dawid_skene import OrdinalDawidSkene
 from wiesel.label_models.pair_statistics import Fixes, Prioritizes, Reinforces
 from wiesel.label_models.snorkel import Snorkel
 from wiesel.label_models.triplet import Triplet
@@ -30,6 +31,7 @@ __all__ = [
     "LabelModel",
     "MajorityVote",
     "OneCoin",
+    "OrdinalDawidSkene",
     "Prioritizes",
     "Reinforces",
     "Snorkel",
@@ -66,6 +68,12 @@ REGISTRY = Registry(
         cls=DawidSkene,
         summary="every voter has a confusion matrix, learned by EM",
         paper="Dawid and Skene 1979, Applied Statistics",
+    ),
+    Method(
+        name="ordinal_dawid_skene",
+        cls=OrdinalDawidSkene,
+        summary="ratings: every voter has a bias and a spread, learned by EM",
+        paper="Wiesel, after Dawid and Skene 1979",
     ),
     Method(
         name="one_coin",

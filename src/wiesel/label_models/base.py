@@ -46,6 +46,8 @@ class LabelModel(Classifier, ABC):
     trusts_independence: ClassVar[bool] = False
     """Whether it learns about workers and multiplies the evidence of their answers as if they erred
     independently. `aggregate` makes such a model less sure."""
+    reads_order: ClassVar[bool] = False
+    """Whether the classes are ranks for it, so that neighbors of the truth are smaller mistakes."""
     takes_inputs: ClassVar[bool] = False
     """Whether it can also read the items' features: `predict_proba(votes, X)`."""
 

@@ -8,10 +8,10 @@ much as that of
 
 independent ones. The most probable class stays the same. Without known answers nobody can see how
 much workers err together; `DEPENDENCE` is the value with the best log loss on real crowds
-(`python -m experiments crowd_confidence`). With some, `fit_dependence` learns it.
+(`python -m experiments crowd_confidence`). With some, `fit_calibration` corrects what is left.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,13 @@ __all__ = [
     "DEPENDENCE",
     "DEPENDENCE_RANGE",
     "FEW_ANSWERS",
+    "WITHOUT_GOLD",
+    "Calibration",
     "calibrated_proba",
     "comparable_answers",
-    "fit_dependence",
+    "fit_calibration",
+    "independent_share",
+    "proba_of_evidence",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -42,8 +46,22 @@ ASSUMED_ACCURACY = 0.7
 FEW_ANSWERS = 20
 """With so many comparable answers, what the model learned counts half, the assumption half."""
 
-_SPREAD = 0.8
-"""The standard deviation of the logarithm of the dependence among real crowds."""
+_SLOPE_SPREAD, _SHIFT_SPREAD = 0.4, 0.7
+"""How far the slope and the shift of real crowds are from 1 and 0: standard deviations."""
+
+
+class Calibration(NamedTuple):
+    """How a model's own probabilities become confidences."""
+
+    dependence: float = DEPENDENCE
+    """How far workers err together: 0 is not at all, 1 makes all answers count as one."""
+    slope: float = 1.0
+    """The log-odds of the label, lessened by the dependence, are multiplied by this,"""
+    shift: float = 0.0
+    """and this is added. Both are learned from known classes."""
+
+
+WITHOUT_GOLD = Calibration()
 
 
 def comparable_answers(votes: VoteMatrix) -> float:
@@ -58,11 +76,14 @@ def comparable_answers(votes: VoteMatrix) -> float:
 
 
 def calibrated_proba(
-    model: LabelModel, votes: VoteMatrix, proba: FloatArray, dependence: float = DEPENDENCE
+    model: LabelModel,
+    votes: VoteMatrix,
+    proba: FloatArray,
+    calibration: Calibration = WITHOUT_GOLD,
 ) -> Array:
     """Return P(class) of every item, less certain than `proba`, the model's own.
 
-    An item without answers keeps the class balance.
+    The most probable class stays the same. An item without answers keeps the class balance.
 
     >>> from wiesel import DawidSkene
     >>> model = DawidSkene().fit(votes)
@@ -70,47 +91,87 @@ def calibrated_proba(
     >>> proba.max(axis=1).round(2), calibrated_proba(model, votes, proba).max(axis=1).round(2)
     (array([0.94, 0.61, 0.97, 0.61]), array([0.79, 0.52, 0.82, 0.52]))
     """
-    n_answers = _answers_per_item(votes)
-    independent = _independent_share(n_answers, dependence)
-    known = normalized_exp(model.log_evidence(votes, proba) * independent[:, None])
-    n_comparable = comparable_answers(votes)
+    counts = votes.counts() if votes.distribution is None else np.rint(votes.counts())
+    evidence = model.log_evidence(votes, proba)
+    found = proba_of_evidence(evidence, counts, comparable_answers(votes), calibration)
+    found[~votes.covered] = proba[~votes.covered]
+    return found
+
+
+def proba_of_evidence(
+    evidence: Array, counts: Array, n_comparable: float, calibration: Calibration
+) -> Array:
+    """Return P(class) from log P(class, answers) and the answers of each class: (items, classes).
+
+    The fewer answers can be compared, the more it is what answers say of which 70 % are right.
+    """
+    n_classes = counts.shape[1]
+    independent = independent_share(counts.sum(axis=1), calibration.dependence)[:, None]
     trust = n_comparable / (n_comparable + FEW_ANSWERS)
-    odds = ASSUMED_ACCURACY / (1 - ASSUMED_ACCURACY) * (votes.n_classes - 1)
-    assumed = normalized_exp(votes.counts() * (np.log(odds) * independent)[:, None])
-    mixed = trust * known + (1 - trust) * assumed
-    mixed[~votes.covered] = proba[~votes.covered]
-    return mixed
+    odds = ASSUMED_ACCURACY / (1 - ASSUMED_ACCURACY) * (n_classes - 1)
+    known = normalized_exp(evidence * independent)
+    mixed = trust * known + (1 - trust) * normalized_exp(counts * (np.log(odds) * independent))
+    return mixed if calibration[1:] == (1.0, 0.0) else _shifted(mixed, calibration)
 
 
-def fit_dependence(
+def fit_calibration(
     model: LabelModel, votes: VoteMatrix, proba: FloatArray, gold: npt.NDArray[np.int64]
-) -> float:
-    """Return the dependence under which the known classes are most probable.
+) -> Calibration:
+    """Return the slope and shift under which labels of known items are right as often as they say.
 
-    `gold` is the class of every item, -1 if unknown. It is shrunk toward `DEPENDENCE`: its
-    logarithm has a normal prior with the spread among real crowds. Items with one answer say
-    nothing about it.
+    `gold` is the class of every item, -1 if unknown. It is a logistic regression (Platt 1999) of
+    whether a label is right; slope and shift have normal priors with the spread of real crowds.
     """
     known = np.flatnonzero((gold >= 0) & votes.covered)
     if not len(known):
-        return DEPENDENCE
-    from scipy.optimize import minimize_scalar
+        return WITHOUT_GOLD
+    from scipy.optimize import minimize
 
-    evidence = model.log_evidence(votes, proba)[known]
-    n_answers, truth = _answers_per_item(votes)[known], gold[known]
-    rows = np.arange(len(known))
+    sure = calibrated_proba(model, votes, proba)[known]
+    right = (sure.argmax(axis=1) == gold[known]).astype(np.float64)
+    log_odds = _log_odds(sure.max(axis=1))
+    spread = np.array([_SLOPE_SPREAD, _SHIFT_SPREAD])
 
-    def loss(log_ratio: float) -> float:
-        dependence = DEPENDENCE * float(np.exp(log_ratio))
-        sure = normalized_exp(evidence * _independent_share(n_answers, dependence)[:, None])
-        right = np.log(np.maximum(sure[rows, truth], 1e-300))
-        return float(0.5 * (log_ratio / _SPREAD) ** 2 - right.sum())
+    def loss(values: Array) -> tuple[float, Array]:
+        place = values[0] * log_odds + values[1]
+        off = (values - (1.0, 0.0)) / spread
+        total = np.logaddexp(0, place).sum() - right @ place + off @ off / 2
+        error = 1 / (1 + np.exp(-place)) - right
+        return float(total), np.array([error @ log_odds, error.sum()]) + off / spread
 
-    found: Any = minimize_scalar(loss, bounds=(-5.0, 3.0), method="bounded")
-    return DEPENDENCE * float(np.exp(found.x))
+    found = minimize(
+        loss, (1.0, 0.0), jac=True, method="L-BFGS-B", bounds=((0.0, None), (None,) * 2)
+    )
+    return Calibration(DEPENDENCE, float(found.x[0]), float(found.x[1]))
 
 
-def _independent_share(n_answers: FloatArray, dependence: float) -> Array:
+def _shifted(proba: Array, calibration: Calibration) -> Array:
+    """Move the log-odds of the label of every item; the other classes keep their proportions."""
+    rows, best = np.arange(len(proba)), proba.argmax(axis=1)
+    top = proba[rows, best]
+    rest = np.maximum(1 - top, 1e-300)
+    moved = 1 / (1 + np.exp(-(calibration.slope * _log_odds(top) + calibration.shift)))
+    others = proba.copy()
+    others[rows, best] = 0
+    # The label stays the most probable class: at least as probable as the next one.
+    second = others.max(axis=1) / rest
+    moved = np.maximum(moved, second / (1 + second))
+    found = others * ((1 - moved) / rest)[:, None]
+    found[rows, best] = moved
+    return found
+
+
+def _log_odds(share: Array) -> Array:
+    share = np.clip(share, 1e-9, 1 - 1e-9)
+    return np.asarray(np.log(share / (1 - share)))
+
+
+def independent_share(n_answers: FloatArray, dependence: float) -> Array:
+    """Return for how much each of n answers counts, compared with independent ones.
+
+    >>> independent_share(np.array([1.0, 2.0, 11.0]), 0.4)
+    array([1.   , 0.714..., 0.2  ])
+    """
     return np.asarray(1 / (1 + np.maximum(n_answers - 1, 0) * dependence))
 
 

@@ -13,6 +13,7 @@ from wiesel.nn.losses import (
     AGREEMENT_LOSSES,
     DIVERGENCES,
     mutual_information_loss,
+    ranked_probability_loss,
     soft_cross_entropy,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "encode_votes",
     "mlp_encoder",
     "mutual_information_loss",
+    "ranked_probability_loss",
     "shipped_module",
     "shipped_spec",
     "soft_cross_entropy",

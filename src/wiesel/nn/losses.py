@@ -17,6 +17,7 @@ __all__ = [
     "DIVERGENCES",
     "AgreementLoss",
     "mutual_information_loss",
+    "ranked_probability_loss",
     "soft_cross_entropy",
 ]
 
@@ -31,6 +32,21 @@ def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     tensor(0.6931)
     """
     return _cross_entropy(torch.log_softmax(logits, dim=-1), targets)
+
+
+def ranked_probability_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean of sum_k (P(class <= k) - target(class <= k))^2, for classes in order.
+
+    Confusing neighbors costs less than confusing the ends (Epstein 1969, "A scoring system for
+    probability forecasts of ranked categories").
+
+    >>> near, far = torch.tensor([[0.0, 9.0, 0.0]]), torch.tensor([[0.0, 0.0, 9.0]])
+    >>> truth = torch.tensor([[1.0, 0.0, 0.0]])
+    >>> bool(ranked_probability_loss(near, truth) < ranked_probability_loss(far, truth))
+    True
+    """
+    apart = torch.cumsum(torch.softmax(logits, dim=-1) - targets, dim=-1)
+    return apart.square().sum(dim=-1).mean(dim=-1)
 
 
 def _cross_entropy(log_proba: Tensor, targets: Tensor) -> Tensor:

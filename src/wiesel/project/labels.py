@@ -1,5 +1,6 @@
 """Labels that people gave to rows of a project, used as gold."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,9 +14,18 @@ from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.rows import part_of
 from wiesel.project.settings import Project
+from wiesel.saving import write_json
 
-__all__ = ["label_store", "labeled_gold", "missing_dev_labels", "with_labeled_dev"]
+__all__ = [
+    "label_store",
+    "labeled_gold",
+    "missing_dev_labels",
+    "read_guidelines",
+    "with_labeled_dev",
+    "write_guidelines",
+]
 
+_GUIDELINES = "guidelines.json"
 _FEWEST_DEV = 10
 """With fewer rows than this, no epoch and no threshold is chosen."""
 
@@ -82,3 +92,20 @@ def with_labeled_dev(
         "dev": dev,
         **{k: v for k, v in splits.items() if k != "train"},
     }
+
+
+def read_guidelines(project: Project) -> dict[str, str]:
+    """Return what people are told about each class when they label; empty without any."""
+    file = project.folder / WORKBENCH_FOLDER / _GUIDELINES
+    try:
+        found = json.loads(file.read_bytes()) if file.is_file() else {}
+    except ValueError:
+        raise DataError(f"{file} is not JSON: mend or remove it.") from None
+    return {str(name): str(text) for name, text in found.items()} if isinstance(found, dict) else {}
+
+
+def write_guidelines(project: Project, guidelines: Mapping[str, str]) -> None:
+    """Store what people are told about each class when they label."""
+    folder = project.folder / WORKBENCH_FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json({k: text for k, text in guidelines.items() if text.strip()}, folder / _GUIDELINES)

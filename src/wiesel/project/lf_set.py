@@ -1,7 +1,10 @@
 """The labeling functions of a project: an editable set with undo."""
 
 import inspect
+import json
 import linecache
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,10 +16,10 @@ from wiesel.labels import LabelSpace
 from wiesel.lfs import LabelingFunction, PythonFunction
 from wiesel.lfs.function import as_lfs
 from wiesel.lfs.loading import load_each_lf
-from wiesel.lfs.rules import Rule
+from wiesel.lfs.rules import LabelRule, Rule
 from wiesel.lfs.rules_file import read_off
 from wiesel.lfs.rules_writing import with_off, with_rule, without_rule
-from wiesel.project.settings import Project
+from wiesel.project.settings import Project, read_project
 from wiesel.saving import write_file
 
 __all__ = ["LFEntry", "LFSet"]
@@ -90,15 +93,15 @@ class LFSet:
     """Reads and changes the labeling functions of a project; every change can be undone.
 
     Rules are written to the project's first rules file; Python files are only read. A missing rules
-    file counts as empty. A rule or a Python file that cannot be read is reported; the others still
+    file counts as empty. If the project names only Python files, the first change adds a rules file
+    to its wiesel.toml. A rule or a Python file that cannot be read is reported; the others still
     count. Several threads and processes may change the rules at the same time: every change starts
     from the state that the one before it left.
     """
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        rules = [name for name in project.votes.lfs if name.endswith(".toml")]
-        self.rules_file = project.path(rules[0]) if rules else None
+        self.rules_file = _rules_file(project)
         self.store = SnapshotStore(project.folder / WORKBENCH_FOLDER / "lf_history.sqlite")
 
     def read(self) -> LFState:
@@ -112,7 +115,7 @@ class LFSet:
         off: dict[Path, tuple[str, ...]] = {}
         broken: list[str] = []
         spaces: list[LabelSpace] = []
-        for file in self._files():
+        for file in self.files():
             if file.suffix == ".toml" and not content_of(file).strip():
                 continue  # there are no rules yet
             try:
@@ -148,10 +151,18 @@ class LFSet:
         return rule.name
 
     def replace(self, name: str, rule: Rule) -> str:
-        """Replace one rule with another and return its name."""
+        """Replace one rule with another and return its name.
+
+        One that is defined in Python is switched off, and the new one has a name of its own.
+        """
         with self.store.changing() as store:
             state = self.read()
-            text = with_rule(self._text(), rule, _own(state, name))
+            entry = _entry(state, name)
+            if entry.place is None and isinstance(entry.lf, LabelRule):
+                rule = rule.renamed(_free(name, [each.name for each in state.entries]))
+                text = with_off(with_rule(self._text(), rule), [*self._off(state, name), name])
+            else:
+                text = with_rule(self._text(), rule, _own(state, name))
             self._write(store, state, text, f"changed {name}")
         return rule.name
 
@@ -218,8 +229,29 @@ class LFSet:
             raise LabelingFunctionError([*new, *own][0])
         store.add(text, change)
 
-    def _files(self) -> list[Path]:
+    def files(self) -> list[Path]:
+        """Return the files of labeling functions."""
         return [self.project.path(name) for name in self.project.votes.lfs]
+
+    def _name_rules_file(self) -> Path:
+        """Add a rules file to wiesel.toml, unless somebody else has done so."""
+        project = read_project(self.project.file)
+        found = _rules_file(project)
+        if found is None:
+            name = next(
+                name
+                for name in ("rules.toml", *(f"rules_{k}.toml" for k in range(2, 1000)))
+                if not project.path(name).exists()
+            )
+            text = with_lfs_file(read_text(project.file), name)
+            if text is None:
+                self.rules_file = None
+                raise self._no_rules_file()
+            write_file(project.file, text.encode())
+            project = read_project(project.file)
+            found = project.path(name)
+        self.project, self.rules_file = project, found
+        return found
 
     def _text(self) -> str:
         file = self.rules_file
@@ -230,18 +262,48 @@ class LFSet:
         own = state.off.get(self.rules_file, ()) if self.rules_file else ()
         return [name for name in own if name != but]
 
+    def _no_rules_file(self) -> ParameterError:
+        return ParameterError(
+            f"{self.project.file}: name a rules file to write to, as in [votes] "
+            'lfs = ["lfs.py", "rules.toml"]; it need not exist yet.'
+        )
+
     def _file(self) -> Path:
+        if self.rules_file is None and not self.project.votes.lfs:
+            raise self._no_rules_file()
         if self.rules_file is None:
-            raise ParameterError(
-                f"{self.project.file}: name a rules file to write to, as in [votes] "
-                'lfs = ["lfs.py", "rules.toml"]; it need not exist yet.'
-            )
+            return self._name_rules_file()
         inside = self.project.folder.resolve()
         if not self.rules_file.resolve().is_relative_to(inside):
             raise ParameterError(
                 f"{self.rules_file} is outside the project {inside}, so it is not changed here."
             )
         return self.rules_file
+
+
+def _rules_file(project: Project) -> Path | None:
+    rules = [name for name in project.votes.lfs if name.endswith(".toml")]
+    return project.path(rules[0]) if rules else None
+
+
+def with_lfs_file(text: str, name: str) -> str | None:
+    r"""Return the text of a wiesel.toml that names one more file of labeling functions.
+
+    None if it cannot be added without changing something else.
+
+    >>> with_lfs_file('[votes]\nlfs = ["lfs.py"]  # ours', "rules.toml")
+    '[votes]\nlfs = ["lfs.py", "rules.toml"]  # ours'
+    """
+    wanted = tomllib.loads(text)
+    wanted["votes"]["lfs"] = [*wanted["votes"]["lfs"], name]
+    for found in re.finditer(r"\blfs\s*=\s*\[[^\]]*?(?=,?\s*\])", text):
+        changed = f"{text[: found.end()]}, {json.dumps(name)}{text[found.end() :]}"
+        try:
+            if tomllib.loads(changed) == wanted:
+                return changed
+        except tomllib.TOMLDecodeError:
+            continue
+    return None
 
 
 def _is_repeated(lf: LabelingFunction, others: Sequence[LabelingFunction]) -> bool:

@@ -91,11 +91,15 @@ def project_classes(project: Project, found: LabelSpace | None) -> LabelSpace:
 def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.DataFrame:
     """Return rows with a column `id`: the named column, an existing `id`, or row numbers.
 
+    With an empty name, rows are numbered even if there is a column `id`, which is `given_id` then.
+
     >>> with_ids(pl.DataFrame({"mail": ["m1"]}), "mail")["id"].to_list()
     ['m1']
     >>> with_ids(pl.DataFrame({"text": ["a", "b"]}), None, "dev-")["id"].to_list()
     ['dev-0', 'dev-1']
     """
+    if column == "":
+        frame, column = frame.rename({"id": "given_id"}, strict=False), None
     if column is not None:
         require_columns(frame, [column], "named as id")
         frame = frame.with_columns(pl.col(column).alias("id"))

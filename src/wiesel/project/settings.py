@@ -54,7 +54,7 @@ class DataSettings:
     module: str | None = None
     """Instead of files: a Python file with a function `load()` that returns a `Dataset`."""
     id: str | None = None
-    """The column of item ids; by default `id` if it exists, else row numbers."""
+    """The column of item ids; by default `id` if it exists, else row numbers, as with ""."""
     label: str = "label"
     """The column of gold labels."""
     separator: str | None = None

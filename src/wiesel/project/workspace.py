@@ -7,7 +7,7 @@ that needs a value under computation waits for that value and for nothing else.
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from wiesel.analysis import Table, summarize
 from wiesel.analysis.finding import finding_frame
 from wiesel.errors import FeatureError
 from wiesel.evaluation import evaluate_proba
+from wiesel.evaluation.intervals import paired_interval
 from wiesel.guidance import (
     Blame,
     Cluster,
@@ -33,6 +34,7 @@ from wiesel.guidance import (
     suggest_lfs,
     uncovered_clusters,
 )
+from wiesel.guidance.lf_preview import with_voter
 from wiesel.guidance.suggesting import text_column_of
 from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
@@ -48,15 +50,37 @@ from wiesel.project.vectors import make_vectors
 from wiesel.project.voting import cast_votes
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Workspace"]
+__all__ = ["RuleEffect", "Workspace"]
 
 Made = TypeVar("Made")
 Gold = npt.NDArray[np.int64]
 
 _OF_ROWS_ALONE = ("vectors", "index")
 """Properties that stay valid when labels or labeling functions change."""
+_OF_LABELS = ("preview", "summary", "findings", "score")
+"""What changes with the labels and with the labeling functions."""
+_SOON = 5_000
+"""Features of so many rows are there in a moment, so labeling waits for them."""
+_ALL_CLASSES = 20
+"""Up to so many classes, there is no preview before each has a vote or a label."""
 _SUGGESTED = 30
 """The minimum number of suggestions to search for."""
+
+
+@dataclass(frozen=True, eq=False)
+class RuleEffect:
+    """What a rule would change in the preview of the end model."""
+
+    gained: Gold
+    """The rows that had no vote and would have one."""
+    lost: Gold
+    """The rows whose only vote would go, if the rule replaces another."""
+    changed: Gold
+    """The rows whose predicted class would change."""
+    n_labeled: int
+    """The number of labeled rows that the interval is about."""
+    points: tuple[float, float] | None
+    """The 95 % interval of the change in accuracy; None without labeled rows."""
 
 
 class Workspace:
@@ -148,7 +172,7 @@ class Workspace:
 
     def refresh(self, labels_only: bool = False) -> None:
         """Drop values derived from labels and, unless `labels_only`, from labeling functions."""
-        stale = ("gold", "preview", "suggestions", "clusters")
+        stale = ("gold", "suggestions", "clusters", *_OF_LABELS)
         self._forget(*stale, *(() if labels_only else ("cast",)))
 
     def has(self, *names: str) -> bool:
@@ -157,6 +181,9 @@ class Workspace:
 
     def summary(self) -> pl.DataFrame:
         """Return one row per voter: coverage, overlap, conflict, precision from gold, trust."""
+        return self._keep("summary", self._summary)
+
+    def _summary(self) -> pl.DataFrame:
         frame = summarize(self.votes).frame
         known = [self._judged(name) for name in self.splits]
         judged = [pair for pair in known if pair is not None]
@@ -174,6 +201,9 @@ class Workspace:
 
     def findings(self) -> list[dict[str, Any]]:
         """Return problems of the votes, as sentences."""
+        return self._keep("findings", self._findings)
+
+    def _findings(self) -> list[dict[str, Any]]:
         if not self.votes.n_votes:
             return []
         # Test rows are for evaluation; no choice may depend on them.
@@ -203,7 +233,7 @@ class Workspace:
     def accept(self, rule: LabelRule) -> str:
         """Write a suggested rule to the rules file and return its name."""
         name = self.lf_set.add(rule)
-        self._forget("cast", "preview")
+        self._forget("cast", *_OF_LABELS)
         return name
 
     def refuse(self, rule: LabelRule) -> str:
@@ -230,7 +260,10 @@ class Workspace:
             seen = ids.is_in(list(self.store.seen_by(person))).to_numpy()
             gold[seen & (gold == ABSTAIN)] = 0  # a skipped row is not shown again
             gold[~seen & self._labeled()] = ABSTAIN  # rows that others labeled measure agreement
-        return rows_to_label(self.votes, self.features, n=n, way=way, gold=gold, seed=seed)
+        # Features of a million texts take minutes. Until they are there, rows are drawn at random.
+        waits = way in ("recommended", "uncertain") and len(self.train) <= _SOON
+        X = self.features if waits or self.has("vectors") else None
+        return rows_to_label(self.votes, X, n=n, way=way, gold=gold, seed=seed)
 
     def blame(self, row: int, label: str | None = None, split: str = "train") -> Blame:
         """Return which votes on which neighbors led to a prediction."""
@@ -241,24 +274,68 @@ class Workspace:
         return blame(features, self.votes, item, label, gold=self._learning_gold())
 
     def score(self) -> dict[str, float]:
-        """Return the coverage of the current labeling functions and the preview's accuracy."""
+        """Return the coverage of the current labeling functions and the preview's figures."""
+        return self._keep("score", self._score)
+
+    def _score(self) -> dict[str, float]:
         figures = {"coverage": float(self.votes.covered.mean()), "lfs": float(self._n_voting())}
         preview = self.preview
         if preview is None:
             return figures
-        proba, gold = [], []
+        proba, gold = self._estimated(preview)
+        if (gold != ABSTAIN).any():
+            report = evaluate_proba(proba, gold, self.labels, n_resamples=200)
+            figures["labeled"] = float(report.n_items)
+            for name in ("accuracy", "macro_f1"):
+                score = getattr(report, name)
+                limits = {f"{name}_low": score.low, f"{name}_high": score.high}
+                figures |= {name: float(score), **{k: float(v) for k, v in limits.items()}}
+        return figures
+
+    def silent_classes(self) -> list[str]:
+        """Return the classes without a vote and without a label to learn from."""
+        known = self._learning_gold()
+        heard = {*np.unique(self.votes.class_index).tolist(), *np.unique(known).tolist()}
+        return [name for place, name in enumerate(self.labels) if place not in heard]
+
+    def effect(self, rule: LabelRule, replaces: str = "") -> "RuleEffect | None":
+        """Return what a rule would change in the preview; None while there is no preview.
+
+        `replaces` names the rule that it would replace.
+        """
+        before, features = self.preview, self.features
+        if before is None or features is None:
+            return None
+        votes, rows = self.votes, preview_lf(rule, self.facts).rows
+        there = votes.covered
+        if replaces in votes.voters:
+            votes = votes.select([name for name in votes.voters if name != replaces])
+        votes = with_voter(votes, "\0", rows, rule.label)
+        after = preview_end_model(features, votes, self._learning_gold())
+        was, gold = self._estimated(before)
+        now, _ = self._estimated(after)
+        known = gold != ABSTAIN
+        was_right = was[known].argmax(axis=1) == gold[known]
+        now_right = now[known].argmax(axis=1) == gold[known]
+        changed = before.proba.argmax(axis=1) != after.proba.argmax(axis=1)
+        gains, losses = int((now_right & ~was_right).sum()), int((was_right & ~now_right).sum())
+        return RuleEffect(
+            np.flatnonzero(votes.covered & ~there),
+            np.flatnonzero(there & ~votes.covered),
+            np.flatnonzero(changed),
+            int(known.sum()),
+            paired_interval(gains, losses, int(known.sum())) if known.any() else None,
+        )
+
+    def _estimated(self, preview: EndPreview) -> tuple[npt.NDArray[np.float64], Gold]:
+        """Return the preview's predictions and the gold of dev rows and of random labeled rows."""
+        proba = [preview.proba]
+        gold = [labeled_gold(self.project, self.train, self.labels, "evaluate")]
         dev = self.splits.get("dev")
         if dev is not None and self.features is not None:
             proba.append(preview.predict_proba(self.vectors.by_split["dev"]))
             gold.append(dev.gold)
-        honest = labeled_gold(self.project, self.train, self.labels, "evaluate")
-        proba.append(preview.proba)
-        gold.append(honest)
-        known = np.concatenate(gold)
-        if (known != ABSTAIN).any():
-            report = evaluate_proba(np.concatenate(proba), known, self.labels, n_resamples=0)
-            figures |= {"accuracy": float(report.accuracy), "labeled": float(report.n_items)}
-        return figures
+        return np.concatenate(proba), np.concatenate(gold)
 
     def _named_classes(self) -> LabelSpace | None:
         if self.project.classes or not self.project.votes.lfs:
@@ -302,6 +379,8 @@ class Workspace:
 
     def _gold(self) -> Gold:
         given = labeled_gold(self.project, self.train, self.labels)
+        if (self.train.gold != ABSTAIN).all():
+            return given  # the truth of a data set, which nobody has at work
         return as_indices(np.where(given != ABSTAIN, given, self.train.gold))
 
     def _labeled(self) -> npt.NDArray[np.bool_]:
@@ -315,6 +394,8 @@ class Workspace:
         features, gold = self.features, self._learning_gold()
         if features is None or not (self.votes.n_votes or (gold != ABSTAIN).any()):
             return None
+        if len(self.labels) <= _ALL_CLASSES and self.silent_classes():
+            return None  # it would predict every row to be of the classes that have votes
         return preview_end_model(features, self.votes, gold)
 
     def _suggested(self, n: int) -> list[Suggestion]:

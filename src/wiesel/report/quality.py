@@ -40,7 +40,7 @@ def quality(data: ReportData) -> str:
         parts.append(_threshold_tool(data))
     parts.append(charts.coverage(report))
     intro = f"<p>Evaluated on {report.n_items:,} {escape(data.judged_on)} items with gold labels. "
-    intro += "Parentheses and bars show 95 % bootstrap intervals.</p>"
+    intro += "Parentheses and bars show 95 % intervals.</p>"
     paired = f"<p>{escape(data.paired)}</p>" if data.paired else ""
     return f'{intro}{_methods(data)}{paired}<div class="figures">{"".join(parts)}</div>'
 

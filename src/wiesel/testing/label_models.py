@@ -181,7 +181,8 @@ def _the_order_of_voters_does_not_matter(model: LabelModel) -> None:
 
 def _the_order_of_classes_does_not_matter(model: LabelModel) -> None:
     votes = small_votes()
-    names, order = votes.labels.names, np.array([2, 0, 1])
+    # Of ranks, only the direction does not matter.
+    names, order = votes.labels.names, np.array([2, 1, 0] if model.reads_order else [2, 0, 1])
     position_of = np.empty(3, dtype=np.int64)
     position_of[order] = np.arange(3)
     dense = votes.dense()

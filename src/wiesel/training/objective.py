@@ -16,7 +16,11 @@ from torch import Tensor, nn
 
 from wiesel.errors import ParameterError, TrainingError
 from wiesel.nn.end_models import logits_of
-from wiesel.nn.losses import mutual_information_loss, soft_cross_entropy
+from wiesel.nn.losses import (
+    mutual_information_loss,
+    ranked_probability_loss,
+    soft_cross_entropy,
+)
 from wiesel.training.batches import Batch, TrainingData
 
 __all__ = [
@@ -85,7 +89,8 @@ class Objective(nn.Module):
 class SoftLabelObjective(Objective):
     """One network, trained on a fixed soft label for every item.
 
-    The loss `ce` is the cross-entropy to the soft labels, `mig` minus their mutual information.
+    The loss `ce` is the cross-entropy to the soft labels, `mig` minus their mutual information, and
+    `ordinal` the squared distance of their cumulative probabilities.
     Networks with different soft labels for the same items can form one stack.
     """
 
@@ -118,6 +123,8 @@ class SoftLabelObjective(Objective):
         logits, targets = outputs["end_model"], rows_of(self.targets, rows)
         if self.loss == "ce":
             return {"end_model": soft_cross_entropy(logits, targets)}
+        if self.loss == "ordinal":
+            return {"end_model": ranked_probability_loss(logits, targets)}
         proba, prior = torch.softmax(logits, dim=-1), self.class_balance.unsqueeze(-2)
         return {"end_model": mutual_information_loss(proba, targets, prior)}
 

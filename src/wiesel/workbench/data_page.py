@@ -1,5 +1,6 @@
 """Data: the rows page by page, what to look at next, and a detail view for each row."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,7 @@ _VOTES |= {"conflict": "in conflict"}
 class DataPage:
     """The rows that meet the chosen conditions, 25 at a time."""
 
-    def __init__(self, desk: Desk, selection: str = "") -> None:
+    def __init__(self, desk: Desk, query: Mapping[str, str]) -> None:
         self.desk = desk
         self.split = "train"
         self.conditions: dict[str, Any] = {}
@@ -47,7 +48,7 @@ class DataPage:
         self.source = ""
         """The model whose predictions are shown."""
         self.rows: Any = np.arange(len(desk.space.train))
-        found = desk.selected(selection)
+        found = desk.selected(query.get("selection", ""))
         if found is not None:
             self.split, self.chosen, self.title = found.split, found.rows, found.title
             self.rows = np.asarray(found.rows)

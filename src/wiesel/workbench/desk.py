@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -68,6 +67,11 @@ class Desk:
         # On the pages, the error would come again and again, and votes would never be ready.
         check_inputs(space.project, space.splits)
         return cls(space)
+
+    def close(self) -> None:
+        """Stop the active run and close the file of labels."""
+        self.jobs.close()
+        self.space.store.release()
 
     def warm_up(self) -> None:
         """Compute votes, features and words in the background, so that they are ready for pages.
@@ -157,6 +161,12 @@ class Desk:
         votes = self.space.votes
         return list(votes.voters) if votes.n_votes else []
 
+    def rows_of(self, voter: str) -> Any:
+        """Return the training rows that a voter votes on; none if it is switched off."""
+        votes = self.space.votes
+        there = voter in votes.voters
+        return np.flatnonzero(votes.select([voter]).covered) if there else np.empty(0, np.int64)
+
     def suggested(self, n: int) -> list[Suggestion]:
         """Return suggested labeling functions; none if there is too little evidence."""
         try:
@@ -186,8 +196,7 @@ class Desk:
         return figures
 
     def _stamps(self) -> dict[str, Any]:
-        project = self.space.project
-        files = [Path(project.path(name)) for name in project.votes.lfs]
+        files = self.space.lf_set.files()
         return {str(f): (f.stat().st_mtime_ns, f.stat().st_size) for f in files if f.is_file()}
 
 

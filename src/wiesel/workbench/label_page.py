@@ -1,43 +1,65 @@
-"""Label: one row at a time, by keyboard; every answer is saved before the next row is shown."""
+"""Label: one row at a time, by keyboard; every answer is saved before the next one."""
 
-import json
+import asyncio
+import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from nicegui import ui
 from nicegui.events import KeyEventArguments
 
+from wiesel.project.labels import read_guidelines, write_guidelines
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.label_people import PeopleBox
-from wiesel.workbench.layout import card, empty_state
-from wiesel.workbench.row_view import RowFacts, row_facts
+from wiesel.workbench.layout import STORED_PERSON, card, empty_state, heading, remember_person
 from wiesel.workbench.texts import cut, marked, shade, words
 
 __all__ = ["LabelPage"]
 
-_BATCH = 20
+_BATCH = 40
+_FEW = 15
+"""With fewer rows waiting, more are fetched, so that quick keys never wait for them."""
+_KEYS = 9
+"""How many classes have a number key."""
+_FOUND = 12
 _TITLES = {
-    "helpful": "most helpful first",
+    "recommended": "recommended",
     "random": "at random",
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
 }
 _PATIENCE = 60.0
 """How many seconds a browser on a busy machine may take to respond."""
-_STORED = "localStorage.getItem('wiesel-person') || ''"
+_PAUSE = 0.6
+"""Seconds without an answer after which the counts follow."""
 
 
 class LabelPage:
     """Rows to label, one after the other."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, query: Mapping[str, str]) -> None:
         self.desk = desk
         self.person = ""
-        self.way = "helpful" if desk.space.has_lfs else "random"
+        self.way = "recommended"
         self.waiting: list[dict[str, Any]] = []
+        self.proba: Any = None
+        """What a model says of all rows; known only where there are many classes."""
+        self.keys: list[str] = list(desk.space.labels)[:_KEYS]
+        """The class of each number key."""
         self.done = 0
-        self.busy = False
         self.seed = 0
+        self.answered = 0.0
+        self.stale = True
+        """Whether the counts do not show the last answers yet."""
+        self.in_order = asyncio.Lock()
+        """Keys are answered one after the other, however fast they are pressed."""
+        self.fetching: asyncio.Task[None] | None = None
+
+    @property
+    def is_many(self) -> bool:
+        """Whether there are more classes than number keys."""
+        return len(self.desk.space.labels) > _KEYS
 
     def build(self) -> None:
         """Show the page."""
@@ -52,16 +74,42 @@ class LabelPage:
                         self._ways(), value=self.way, label="Which rows", on_change=self._choose
                     ).props("dense outlined options-dense")
                     self.ways.style("min-width: 220px")
-                self.place = (
-                    ui.element("div")
-                    .classes("label-row")
-                    .style("display: flex; flex-direction: column; gap: 12px; min-height: 320px")
-                )
+                with ui.element("div").classes("label-row w-stack").style("min-height: 320px"):
+                    self.message = ui.element("div")
+                    self._build_row()
             with ui.element("div").classes("w-stack"):
+                with card("Guidelines"):
+                    self.guidelines = ui.element("div").classes("label-guidelines w-stack")
+                    edit = ui.button("Change the guidelines", on_click=self._edit_guidelines)
+                    edit.props("flat dense no-caps").style("align-self: flex-start")
                 self.people = PeopleBox(self.desk)
                 self.people.build()
         ui.keyboard(on_key=self._key, repeating=False, ignore=["input", "select", "textarea"])
         ui.timer(0.01, self._first, once=True)
+        ui.timer(_PAUSE, self._count)
+
+    def _build_row(self) -> None:
+        """Build what shows a row; afterwards only texts change, so that keys are answered fast."""
+        self.row = ui.element("div").classes("w-stack")
+        self.row.set_visibility(False)
+        with self.row:
+            self.reason = words("", "w-faint", "label-reason")
+            self.content = ui.element("div").classes("w-stack")
+            self.buttons = ui.element("div").classes("w-row label-buttons")
+            if self.is_many:
+                self._build_finder()
+            with ui.element("div").classes("w-row"):
+                ui.button("Skip (S)", on_click=partial(self.answer, None)).props("flat no-caps")
+                ui.button("Undo (U)", on_click=self.undo).props("flat no-caps")
+            self.count = words("", "w-faint", "label-count")
+        self._show_buttons()
+
+    def _build_finder(self) -> None:
+        self.finder = ui.input("Find a class (/)", on_change=self._find)
+        self.finder.props('dense outlined clearable debounce="50"').classes("label-find")
+        self.finder.on("keydown.enter", self._take_first)
+        self.finder.on("keydown.esc", js_handler="(event) => event.target.blur()")
+        self.found = ui.element("div").classes("w-row label-found")
 
     def _ways(self) -> dict[str, str]:
         voters = {name: f"voted on by {cut(name, 40)}" for name in self.desk.voters()}
@@ -69,20 +117,20 @@ class LabelPage:
 
     async def _first(self) -> None:
         await ui.context.client.connected()
-        self.person = await ui.run_javascript(_STORED, timeout=_PATIENCE) or ""
+        self.person = await ui.run_javascript(STORED_PERSON, timeout=_PATIENCE) or ""
         self.name.value = self.person
+        await self._show_guidelines()
         await work(lambda: self.desk.space.votes, quiet=True)
         if self.ways.options != self._ways():
             self.ways.set_options(self._ways(), value=self.way)
         await self.load()
-        await self.people.refresh()
 
     async def _named(self) -> None:
         given = (self.name.value or "").strip()[:40]
         if given == self.person:
             return
         self.person = given
-        ui.run_javascript(f"localStorage.setItem('wiesel-person', {json.dumps(given)})")
+        remember_person(given)
         await self.load()
 
     async def _choose(self) -> None:
@@ -93,79 +141,133 @@ class LabelPage:
             await self.load()
 
     async def load(self) -> None:
-        """Fetch the next rows and show the first."""
-        self.waiting = []
-        if self.person:
-            self.seed += 1
-            found = await work(self.desk.space.to_label, _BATCH, self.way, self.person, self.seed)
-            self.waiting = [] if found is None else found.to_records()
-        await self._show()
+        """Fetch rows anew and show the first."""
+        async with self.in_order:
+            self.waiting = []
+            await self._fetch()
+            self._show()
 
-    async def _show(self) -> None:
-        facts = None
+    async def _fetch(self) -> None:
+        """Add rows to those that wait."""
+        if not self.person:
+            return
+        self.seed += 1
+        asked, person, n = self.way, self.person, _BATCH + len(self.waiting)
+        found = await work(self.desk.space.to_label, n, asked, person, self.seed)
+        if self.is_many:
+            known = await work(self.desk.predictions, "train", quiet=True)
+            self.proba = None if known is None else known.proba
+        if found is None or (asked, person) != (self.way, self.person):
+            return
+        there = {request["item"] for request in self.waiting}
+        self.waiting += [each for each in found.to_records() if each["item"] not in there]
+
+    def _fetch_soon(self) -> None:
+        if len(self.waiting) < _FEW and (self.fetching is None or self.fetching.done()):
+            self.fetching = asyncio.create_task(self._fetch())
+
+    def _show(self) -> None:
+        """Show the first row that waits."""
+        self.row.set_visibility(bool(self.waiting))
+        self.message.clear()
         if self.waiting:
-            facts = await work(row_facts, self.desk, "train", self.waiting[0]["row"])
-        self.place.clear()
-        with self.place:
+            self._show_row(self.waiting[0])
+            return
+        with self.message:
             if not self.person:
                 empty_state("Who are you?", "Enter your name above; labels are saved under it.")
-            elif facts is None:
+            else:
                 ways = "Choose other rows above, or write labeling functions with what you have."
                 empty_state("No rows are left in this selection", ways, "/lfs", "To the LFs")
-            else:
-                self._row(facts, self.waiting[0])
 
-    def _row(self, facts: RowFacts, request: dict[str, Any]) -> None:
-        column = self.desk.space.text_column
-        words(f"Row {cut(facts.item, 40)}: {request['reason']}", "w-faint", "label-reason")
-        if column is not None:
-            marked(str(facts.row[column] or ""), [])
-        for name in [n for n in facts.row if n not in ("id", column)]:
-            words(f"{cut(name, 40)}: {cut(facts.row[name])}")
-        with ui.element("div").classes("w-row"):
-            for number, label in enumerate(self.desk.space.labels, start=1):
-                button = ui.button(on_click=partial(self.answer, label)).props("unelevated no-caps")
-                button.style(f"background: {shade(self.desk.space.labels, label)} !important")
-                with button:
-                    words(cut(label, 40))
-                    if number <= 9:
-                        words(str(number), "w-key")
-            ui.button("Skip (S)", on_click=partial(self.answer, None)).props("flat no-caps")
-            ui.button("Undo (U)", on_click=self.undo).props("flat no-caps")
-        words(f"{self.done} labeled in this session", "w-faint", "label-count")
-        words("Number keys label, S skips, U undoes the last label.", "w-faint")
+    def _show_row(self, request: dict[str, Any]) -> None:
+        space = self.desk.space
+        row, column = space.train.rows.row(request["row"], named=True), space.text_column
+        self.reason.set_text(f"Row {cut(row['id'], 40)}: {request['reason']}")
+        self.count.set_text(
+            f"{self.done} labeled in this session. Number keys label, S skips, U undoes, "
+            "? lists all keys."
+        )
+        self.content.clear()
+        with self.content:
+            if column is not None:
+                marked(str(row[column] or ""), [])
+            for name in [n for n in row if n not in ("id", column)]:
+                words(f"{cut(name, 40)}: {cut(row[name])}")
+        if self.is_many and self.proba is not None:
+            likely = (-self.proba[request["row"]]).argsort(kind="stable")[:_KEYS]
+            keys = [space.labels.names[place] for place in likely]
+            if keys != self.keys:
+                self.keys = keys
+                self._show_buttons()
+
+    def _show_buttons(self) -> None:
+        self.buttons.clear()
+        with self.buttons:
+            for number, label in enumerate(self.keys, start=1):
+                self._label_button(label, str(number))
+
+    def _label_button(self, label: str, key: str = "") -> None:
+        button = ui.button(on_click=partial(self.answer, label)).props("unelevated no-caps")
+        button.style(f"background: {shade(self.desk.space.labels, label)} !important")
+        with button:
+            words(cut(label, 40))
+            if key:
+                words(key, "w-key")
+
+    def _matching(self) -> list[str]:
+        typed = (self.finder.value or "").strip().casefold()
+        names = [name for name in self.desk.space.labels if typed and typed in name.casefold()]
+        return sorted(names, key=lambda name: (not name.casefold().startswith(typed), len(name)))
+
+    def _find(self) -> None:
+        found = self._matching()
+        self.found.clear()
+        with self.found:
+            for label in found[:_FOUND]:
+                self._label_button(label)
+            if len(found) > _FOUND:
+                words(f"and {len(found) - _FOUND:,} more", "w-faint")
+
+    async def _take_first(self) -> None:
+        found = self._matching()
+        if found:
+            self.finder.value = ""
+            await self.answer(found[0])
 
     async def _key(self, event: KeyEventArguments) -> None:
         if not event.action.keydown or event.modifiers.ctrl or event.modifiers.meta:
             return
         number = event.key.number
-        if number is not None and 1 <= number <= len(self.desk.space.labels):
-            await self.answer(self.desk.space.labels.names[number - 1])
+        if number is not None and 1 <= number <= len(self.keys):
+            # Where keys mean other classes at each row, one that comes early is for none.
+            if not (self.is_many and self.in_order.locked()):
+                await self.answer(self.keys[number - 1])
         elif event.key == "s":
             await self.answer(None)
         elif event.key == "u":
             await self.undo()
+        elif event.key == "/" and self.is_many:
+            self.finder.run_method("focus")
 
     async def answer(self, label: str | None) -> None:
         """Save an answer (None skips) and go to the next row."""
-        if self.busy or not self.waiting or not self.person:
-            return
-        self.busy = True
-        try:
+        async with self.in_order:
+            if not self.waiting or not self.person:
+                return
             request = self.waiting[0]
             if not await work(self._keep, str(request["item"]), label, request["purpose"]):
                 return  # not saved, as the page says: the row stays, so that no answer is lost
             self.waiting.pop(0)
             self.done += 1
-            if self.waiting:
-                await self._show()
-            else:
-                await self.load()
-        finally:
-            self.busy = False
-        await self.people.refresh()
+            if not self.waiting:
+                await self._fetch()
+            self._show()
+            self._fetch_soon()
+        self.answered, self.stale = time.monotonic(), True
 
     def _keep(self, item: str, label: str | None, purpose: str) -> bool:
+        self.desk.space.store.hold()
         self.desk.space.store.add(item, label, self.person, purpose)
         self.desk.changed(labels_only=True)
         return True
@@ -174,15 +276,59 @@ class LabelPage:
         """Undo the last answer and show its item again."""
         if not self.person:
             return
-        item = await work(self.desk.space.store.undo, self.person)
-        if item is None:
-            ui.notify("There is nothing to undo.")
-            return
-        self.desk.changed(labels_only=True)
-        place = await work(self.desk.place_of, item)
-        purpose = await work(self.desk.space.store.purpose_of, item)
-        if place is not None:
-            request = {"item": item, "row": place, "purpose": purpose, "reason": "shown again"}
-            self.waiting.insert(0, request)
-        await self._show()
-        await self.people.refresh()
+        async with self.in_order:
+            item = await work(self.desk.space.store.undo, self.person)
+            if item is None:
+                ui.notify("There is nothing to undo.")
+                return
+            self.desk.changed(labels_only=True)
+            place = await work(self.desk.place_of, item)
+            purpose = await work(self.desk.space.store.purpose_of, item)
+            if place is not None:
+                request = {"item": item, "row": place, "purpose": purpose, "reason": "shown again"}
+                self.waiting = [each for each in self.waiting if str(each["item"]) != item]
+                self.waiting.insert(0, request)
+            self._show()
+        self.stale = True
+
+    async def _count(self) -> None:
+        """Let the counts follow once no key was pressed for a moment."""
+        if self.stale and time.monotonic() - self.answered > _PAUSE:
+            self.stale = False
+            await self.people.refresh()
+
+    async def _show_guidelines(self) -> None:
+        told = await work(read_guidelines, self.desk.space.project) or {}
+        self.guidelines.clear()
+        with self.guidelines:
+            if not told:
+                words(
+                    "Write down when a row belongs to a class, so that all label alike.", "w-faint"
+                )
+            for name in (label for label in self.desk.space.labels if label in told):
+                with ui.element("div"):
+                    words(cut(name, 60), tag="strong")
+                    words(cut(told[name], 2000), tag="div").style("white-space: pre-wrap")
+
+    def _edit_guidelines(self) -> None:
+        names = list(self.desk.space.labels)
+        told = read_guidelines(self.desk.space.project)
+        with ui.dialog() as dialog, ui.card().style("max-width: 640px; width: 100%"):
+            heading("Guidelines")
+            choice = ui.select(
+                {name: cut(name, 60) for name in names}, value=names[0], label="Class"
+            )
+            text = ui.textarea("When does a row belong to it?", value=told.get(names[0], ""))
+            choice.on_value_change(lambda event: text.set_value(told.get(event.value, "")))
+            text.on_value_change(lambda event: told.update({choice.value: event.value or ""}))
+            for box in (choice, text):
+                box.props("outlined dense").style("width: 100%")
+
+            async def save() -> None:
+                dialog.close()
+                await work(write_guidelines, self.desk.space.project, told)
+                await self._show_guidelines()
+
+            ui.button("Save", on_click=save).props("unelevated no-caps")
+        dialog.on("hide", dialog.delete)
+        dialog.open()

@@ -1,5 +1,6 @@
 """The common page layout: the top bar, the colors, the empty states."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,7 +19,20 @@ AXIS = {
 }
 """The style of chart axes, on a light and on a dark page."""
 
-__all__ = ["AXIS", "COLORS", "GRAY", "card", "empty_state", "frame", "heading", "table"]
+__all__ = [
+    "AXIS",
+    "COLORS",
+    "GRAY",
+    "PAGES",
+    "STORED_PERSON",
+    "card",
+    "empty_state",
+    "frame",
+    "heading",
+    "plain_frame",
+    "remember_person",
+    "table",
+]
 
 PAGES = (
     ("/", "Data"),
@@ -27,6 +41,18 @@ PAGES = (
     ("/train", "Train"),
     ("/results", "Results"),
 )
+
+STORED_PERSON = "localStorage.getItem('wiesel-person') || ''"
+"""Asks the browser under which name its user labels."""
+
+KEYS = {
+    "/": {"Enter": "open the row in focus", "← →": "the row before and after, in an open row"}
+    | {"1 to 9": "label the open row"},
+    "/lfs": {"A": "accept the first proposal", "R": "reject it", "Enter": "add the typed words"},
+    "/label": {"1 to 9": "label with this class", "S": "skip", "U": "undo the last label"}
+    | {"/": "find a class, if there are more than nine", "Enter": "take the first class found"},
+}
+"""The keys of each page; Tab and Shift-Tab go through everything else."""
 
 CSS = """
 :root { --w-line: #d8dde3; --w-soft: #f4f6f8; --w-faint: #5c6670; --w-mark: #ffe08a;
@@ -45,7 +71,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-bar a[aria-current] { background: var(--w-accent); color: var(--w-page); }
 .w-name { font-weight: 600; max-width: 40vw; overflow: hidden; text-overflow: ellipsis;
   white-space: nowrap; unicode-bidi: isolate; }
-.w-main { padding: 16px; width: 100%; max-width: 1280px; margin: 0 auto; display: flex;
+.w-main { padding: 16px; width: 100%; max-width: 1840px; margin: 0 auto; display: flex;
   flex-direction: column; gap: 14px; box-sizing: border-box; }
 .w-columns { display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 3fr); gap: 14px;
   align-items: start; width: 100%; }
@@ -67,7 +93,10 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-table th { text-align: left; font-weight: 600; border-bottom: 1px solid var(--w-line);
   padding: 6px 8px; white-space: nowrap; }
 .w-table td { padding: 6px 8px; border-bottom: 1px solid var(--w-line); vertical-align: top;
-  overflow-wrap: anywhere; unicode-bidi: isolate; }
+  overflow-wrap: break-word; unicode-bidi: isolate; }
+.entrance-drop .q-uploader__header { background: var(--w-soft) !important; color: var(--w-ink); }
+.entrance-drop .q-uploader__subtitle { display: none; }
+.entrance-drop .q-uploader__list { min-height: 0; padding: 0; }
 .w-table .w-number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .lf-proposals th, .lf-proposals td { padding-left: 4px; padding-right: 4px; font-size: 13px; }
 .data-rows .w-table { table-layout: fixed; }
@@ -76,6 +105,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-filters { display: grid; grid-template-columns: repeat(auto-fill, minmax(128px, 1fr));
   gap: 8px; }
 .w-filters > :last-child { grid-column: span 2; }
+.w-form { display: flex; flex-direction: column; gap: 12px; max-width: 720px; }
 .w-search { grid-column: span 2; }
 .w-toggle { border: 1px solid var(--w-line); border-radius: 4px; flex-wrap: wrap; }
 .w-toggle .q-btn { padding: 2px 12px; }
@@ -97,6 +127,8 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-problems { border: 1px solid #b3261e; border-radius: 8px; padding: 10px 14px; }
 .w-problems p { margin: 6px 0 0; overflow-wrap: anywhere; }
 .w-wait { min-height: 220px; display: flex; align-items: center; justify-content: center; }
+.lf-name { cursor: pointer; } .lf-name:hover, .lf-name:focus { text-decoration: underline; }
+.lf-table th { white-space: normal; } .lf-table td:first-child { min-width: 9em; }
 .w-name-cell { white-space: nowrap; }
 .w-key { border: 1px solid var(--w-line); border-radius: 4px; padding: 0 6px; font-size: 12px;
   margin-left: 6px; }
@@ -129,8 +161,42 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
             tab = link(name, address)
             if address == path:
                 tab.props('aria-current="page"')
+        _keys_button(path)
     with ui.element("main").classes("w-main"):
         ProblemBanner(desk).build()
+        yield
+
+
+def _keys_button(path: str) -> None:
+    with ui.dialog() as dialog, ui.card().style("min-width: 320px"):
+        heading("Keys")
+        keys = {**KEYS.get(path, {}), "Tab": "go to the next button or field", "?": "this list"}
+        with table(("key", False), ("what it does", False)):
+            for key, meaning in keys.items():
+                with ui.element("tr"):
+                    words(key, tag="td")
+                    words(meaning, tag="td")
+        ui.button("Close", on_click=dialog.close).props("flat no-caps")
+    button = ui.button("?", on_click=dialog.open).props('flat dense round aria-label="Keys"')
+    button.classes("w-keys").style("margin-left: auto")
+    ui.keyboard(
+        on_key=lambda event: dialog.open() if event.key == "?" and event.action.keydown else None,
+        ignore=["input", "select", "textarea"],
+    )
+
+
+def remember_person(name: str) -> None:
+    """Let the browser remember under which name its user labels."""
+    ui.run_javascript(f"localStorage.setItem('wiesel-person', {json.dumps(name)})")
+
+
+@contextmanager
+def plain_frame(title: str) -> Iterator[None]:
+    """Wrap a page that belongs to no project yet."""
+    ui.add_css(CSS)
+    with ui.header(elevated=False).classes("w-bar"):
+        words(title, "w-name")
+    with ui.element("main").classes("w-main"):
         yield
 
 

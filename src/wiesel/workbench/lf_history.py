@@ -1,15 +1,16 @@
 """The history of the labeling functions: the score of each state, and undo."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nicegui import ui
 
+from wiesel.errors import listed
 from wiesel.io import Snapshot
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import AXIS, COLORS, GRAY, card
-from wiesel.workbench.texts import cut, percent, words
+from wiesel.workbench.texts import cut, figure_name, percent, words
 
 __all__ = ["HistoryBox"]
 
@@ -35,10 +36,11 @@ class HistoryBox:
     async def refresh(self) -> None:
         """Show the score of the current state."""
         figures = await work(self.desk.scored, quiet=True) or {}
+        silent = await work(self.desk.space.silent_classes, quiet=True) or []
         states = await work(self.desk.space.lf_set.history, quiet=True) or []
         self.now.clear()
         with self.now:
-            words(_sentence(figures), tag="p")
+            words(_sentence(figures, silent), tag="p")
         self.curve.options.update(_options(states))
         self.curve.update()
         self.back.set_enabled(len(states) > 1)
@@ -56,24 +58,33 @@ class HistoryBox:
             await self.on_changed()
 
 
-def _sentence(figures: dict[str, float]) -> str:
+def _sentence(figures: dict[str, float], silent: Sequence[str]) -> str:
     if not figures.get("lfs"):
         return "Write a labeling function to see a preview: a linear model on the features."
     summary = f"{figures['lfs']:.0f} voters cover {percent(figures['coverage'])} of the rows. "
-    if "accuracy" not in figures:
-        return summary + "Label randomly drawn rows to see the accuracy of a linear model."
-    return (
-        f"{summary}A linear model trained on their votes is right on "
-        f"{percent(figures['accuracy'], 1)} of "
-        f"{figures['labeled']:.0f} labeled rows."
-    )
+    if "accuracy" in figures:
+        return (
+            f"{summary}A linear model trained on their votes has the accuracy "
+            f"{_interval(figures, 'accuracy')} and the macro F1 {_interval(figures, 'macro_f1')} "
+            f"on {figures['labeled']:.0f} labeled rows."
+        )
+    if silent:
+        return f"{summary}The preview waits for a vote or a label of {listed(silent, limit=4)}."
+    return summary + "Label randomly drawn rows to see how good a linear model is."
+
+
+def _interval(figures: dict[str, float], name: str) -> str:
+    """Return a figure with its 95 % interval."""
+    low, high = figures[f"{name}_low"], figures[f"{name}_high"]
+    found = percent(figures[name], 1)
+    return found if low != low else f"{found} ({100 * low:.0f} to {100 * high:.0f})"
 
 
 def _options(states: list[Snapshot]) -> dict[str, Any]:
     """Return the chart of accuracy and coverage over the states."""
     series = [
         {
-            "name": name,
+            "name": figure_name(name),
             "type": "line",
             "showSymbol": True,
             "data": [
@@ -81,7 +92,7 @@ def _options(states: list[Snapshot]) -> dict[str, Any]:
                 for state in states
             ],
         }
-        for name in ("accuracy", "coverage")
+        for name in ("accuracy", "macro_f1", "coverage")
     ]
     return {
         "animation": False,

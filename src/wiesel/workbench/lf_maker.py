@@ -5,12 +5,13 @@ from typing import Any
 
 from nicegui import ui
 
-from wiesel.errors import WieselError
+from wiesel.errors import WieselError, listed
 from wiesel.guidance import LFPreview, lfs_from_selection
 from wiesel.guidance.suggesting import rule_words
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Regex, keywords, regex
 from wiesel.lfs.trying import matched_spans
+from wiesel.project.workspace import RuleEffect
 from wiesel.threads import map_in_threads
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import table
@@ -20,11 +21,18 @@ __all__ = ["LFMaker", "preview_figures", "preview_hits"]
 
 _HITS = 5
 _AROUND = 120
+_TOGGLED = 9
+"""With more classes, they are a list in which one can type, instead of buttons."""
 _PROMPTS = {"words": "Words, separated by commas", "pattern": "A regular expression"}
-_REFUSED = {
-    "pattern": "This pattern is not valid.",
-    "words": "Use at most twelve words.",
-}
+_HEADS = (
+    ("", False),
+    ("looks for", False),
+    ("rows", True),
+    ("conflicts", True),
+    ("fixes", True),
+    ("breaks", True),
+    ("precision", True),
+)
 
 
 class LFMaker:
@@ -36,10 +44,17 @@ class LFMaker:
         """The name of the rule to replace; empty to add a rule."""
         self.request: tuple[str, str, bool, str] | None = None
         """The request that the preview answers."""
+        self.found: list[tuple[LabelRule, LFPreview]] = []
+        """The proposals on the page, the best first."""
 
     def build(self) -> None:
         """Show the box."""
-        names = list(self.desk.space.labels)
+        names = {name: cut(name, 40) for name in self.desk.space.labels}
+        first = next(iter(names))
+        with ui.element("div").classes("w-row lf-editing") as self.changing:
+            self.title = words("")
+            ui.button("Cancel", on_click=self.cancel).props("flat dense no-caps")
+        self.changing.set_visibility(False)
         with ui.element("div").classes("w-row lf-maker"):
             self.input = (
                 ui.input(_PROMPTS["words"], on_change=self._typed)
@@ -47,30 +62,49 @@ class LFMaker:
                 .classes("lf-words")
                 .style("flex: 1 1 260px")
             )
+            self.input.on("keydown.enter", self._enter)
             self.kind = ui.toggle(["words", "pattern"], value="words", on_change=self._typed)
             self.kind.props("dense unelevated no-caps").classes("w-toggle")
         with ui.element("div").classes("w-row"):
             words("vote for", "w-faint")
-            self.choice = ui.toggle(names, value=names[0], on_change=self._typed)
-            self.choice.props("dense unelevated no-caps").classes("lf-label w-toggle")
+            if len(names) <= _TOGGLED:
+                self.choice: Any = ui.toggle(names, value=first, on_change=self._typed)
+                self.choice.props("dense unelevated no-caps").classes("lf-label w-toggle")
+            else:
+                self.choice = ui.select(
+                    names, value=first, with_input=True, on_change=self._typed
+                ).props("dense outlined options-dense")
+                self.choice.classes("lf-label").style("min-width: 240px")
         self.place = ui.element("div").classes("lf-maker lf-proposals")
         self.place.style("display: flex; flex-direction: column; gap: 8px")
 
-    async def show(self, text: str) -> None:
-        """Fill the box with marked words."""
-        self.editing = ""
+    async def show(self, text: str, label: str = "") -> None:
+        """Fill the box with marked words, and the class if one is given."""
+        self._edit("")
         self.kind.value = "words"
+        self.choice.value = label or self.choice.value
         self.input.value = " ".join(text.split())[:200]
         await self._typed()
 
     async def edit(self, name: str, rule: LabelRule) -> None:
         """Edit a rule instead of adding one."""
-        self.editing = name
+        self._edit(name)
         self.choice.value = rule.label
         self.kind.value = "pattern" if rule.kind == "regex" else "words"
         # Use the pattern itself: its short form in tables cannot be searched for.
         self.input.value = rule.pattern if isinstance(rule, Regex) else rule_words(rule)
         await self._typed()
+
+    async def cancel(self) -> None:
+        """Leave the rule as it is."""
+        self._edit("")
+        self.input.value = ""
+        await self._typed()
+
+    def _edit(self, name: str) -> None:
+        self.editing = name
+        self.title.set_text(f"Changing {cut(name, 60)}")
+        self.changing.set_visibility(bool(name))
 
     async def _typed(self) -> None:
         self.input.props["label"] = _PROMPTS[self.kind.value]
@@ -78,23 +112,40 @@ class LFMaker:
         request = (text, self.choice.value, self.kind.value == "pattern", self.editing)
         if request == self.request:
             return  # marked words change the box, which triggers a second event
-        self.request = request
+        self.request, self.found = request, []
         # Until the new proposals are there, those on the page are for other words or classes.
         self.place.classes(remove="w-ready")
         if not text:
             self.place.clear()
             return
-        found = await work(self.proposals, *request[:3], quiet=True)
+        found = await work(self._proposals_or_problem, *request[:3], quiet=True)
         if request != self.request:
             return  # the user typed more in the meantime
         self.place.clear()
         with self.place:
-            if found is None:
-                words(_REFUSED["pattern" if request[2] else "words"], "w-bad")
-            else:
+            if isinstance(found, list):
+                self.found = found
                 self._proposals(found)
+            else:
+                words(found or "There is no preview of this rule.", "w-bad")
         self.place.props["data-label"] = request[1]
         self.place.classes("w-ready")
+        if self.found:
+            await self._show_effect(*self.found[0])
+
+    async def _enter(self) -> None:
+        """Add the first proposal, once it is the one for what is typed."""
+        await self._typed()
+        if self.found:
+            await self._add(self.found[0][0])
+
+    def _proposals_or_problem(
+        self, text: str, label: str, is_pattern: bool
+    ) -> list[tuple[LabelRule, LFPreview]] | str:
+        try:
+            return self.proposals(text, label, is_pattern)
+        except WieselError as error:
+            return str(error)
 
     def proposals(
         self, text: str, label: str, is_pattern: bool
@@ -113,15 +164,7 @@ class LFMaker:
 
     def _proposals(self, found: list[tuple[LabelRule, LFPreview]]) -> None:
         # The button comes first: in a narrow column the last cells are reached by scrolling.
-        with table(
-            ("", False),
-            ("looks for", False),
-            ("rows", True),
-            ("conflicts", True),
-            ("fixes", True),
-            ("breaks", True),
-            ("precision", True),
-        ):
+        with table(*_HEADS):
             for rule, preview in found:
                 with ui.element("tr").classes("lf-proposal"):
                     with ui.element("td").style("white-space: nowrap"):
@@ -132,7 +175,30 @@ class LFMaker:
                     words(cut(rule_words(rule)), tag="td").style("min-width: 6em")
                     for figure in preview_figures(preview):
                         words(figure, "w-number", tag="td")
+        self.effect = ui.element("div").classes("lf-effect w-row")
         preview_hits(self.desk, *found[0])
+
+    async def _show_effect(self, rule: LabelRule, preview: LFPreview) -> None:
+        """Show what the first rule would change in the model; its rows are one click away."""
+        request, place = self.request, self.effect
+        found = await work(self.desk.space.effect, rule, self.editing, quiet=True)
+        if request != self.request:
+            return
+        with place:
+            _rows_button(
+                self.desk, f"{len(preview.rows):,} rows", preview.rows, "rows of a new rule"
+            )
+            if found is None:
+                words(_waiting(self.desk), "w-faint")
+                return
+            words(_points(found), "lf-points")
+            for rows, what, title in (
+                (found.gained, "gain a vote", "rows that would gain a vote"),
+                (found.lost, "lose their only vote", "rows that would lose their only vote"),
+                (found.changed, "change their class", "rows that would change their class"),
+            ):
+                if len(rows) or what != "lose their only vote":
+                    _rows_button(self.desk, f"{len(rows):,} {what}", rows, title)
 
     async def _add(self, rule: LabelRule) -> None:
         lfs = self.desk.space.lf_set
@@ -143,10 +209,33 @@ class LFMaker:
         if done is None:
             return
         ui.notify(f"{done} is in {lfs.rules_file.name if lfs.rules_file else 'the rules'}")
-        self.editing, self.input.value, self.request = "", "", None
+        self._edit("")
+        self.input.value, self.request, self.found = "", None, []
         self.place.clear()
         self.desk.changed()
         await self.on_added()
+
+
+def _rows_button(desk: Desk, text: str, rows: Any, title: str) -> None:
+    button = ui.button(text, on_click=lambda: ui.navigate.to(desk.select("train", rows, title)))
+    button.props("flat dense no-caps").set_enabled(len(rows) > 0)
+
+
+def _waiting(desk: Desk) -> str:
+    silent = desk.space.silent_classes()
+    if not silent:
+        return "The effect on the model is not known: there are no features."
+    return f"The effect on the model is shown once {listed(silent, limit=3)} has votes or labels."
+
+
+def _points(found: RuleEffect) -> str:
+    if found.points is None:
+        return "Label rows drawn at random to see how it changes the accuracy:"
+    low, high = (100 * end for end in found.points)
+    return (
+        f"It changes the model by {low:+.1f} to {high:+.1f} points "
+        f"({found.n_labeled:,} labeled rows):"
+    )
 
 
 def preview_figures(preview: LFPreview) -> list[str]:

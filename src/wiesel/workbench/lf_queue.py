@@ -27,6 +27,7 @@ class LFQueue:
         self.waiting: list[Suggestion] = []
         self.judged = 0
         self.busy = False
+        self.version = -1
 
     def build(self) -> None:
         """Show the box."""
@@ -41,9 +42,15 @@ class LFQueue:
         ui.keyboard(on_key=self._key, repeating=False, ignore=["input", "select", "textarea"])
 
     async def load(self) -> None:
-        """Fetch proposals and show the first."""
+        """Fetch proposals and show the first; they follow labels and functions made elsewhere."""
+        self.version = self.desk.version
         self.waiting = await work(self.desk.suggested, _MORE, quiet=True) or []
         await self._show()
+
+    async def follow(self) -> None:
+        """Look again if there was no proposal when something changed elsewhere."""
+        if not self.waiting and not self.busy and self.version != self.desk.version:
+            await self.load()
 
     async def _show(self) -> None:
         preview = None

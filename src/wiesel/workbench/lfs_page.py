@@ -6,6 +6,7 @@ from typing import Any
 from nicegui import ui
 
 from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.project.lf_set import LFEntry
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
@@ -18,14 +19,16 @@ from wiesel.workbench.texts import cut, percent, shown, words
 __all__ = ["LFsPage"]
 
 _COLUMNS = (
-    ("voter", "labeling function", False),
-    ("polarity", "votes for", False),
-    ("coverage", "coverage", True),
-    ("overlap", "overlap", True),
-    ("conflict", "conflict", True),
-    ("precision", "precision", True),
-    ("trust", "trust", True),
+    ("voter", "labeling function", False, "Click a name to see the rows that it votes on."),
+    ("polarity", "votes for", False, "The classes that it votes for."),
+    ("coverage", "coverage", True, "The share of the rows that it votes on."),
+    ("overlap", "overlap", True, "The share of the rows on which another one votes, too."),
+    ("conflict", "conflict", True, "The share of the rows on which another one disagrees."),
+    ("precision", "precision", True, "The share of its votes on labeled rows that are right."),
+    ("trust", "trust", True, "How probable a linear model of the other rows finds its votes."),
 )
+_LISTED = 50
+"""More labeling functions are shown on request: a long table takes the browser seconds."""
 
 
 class LFsPage:
@@ -36,6 +39,7 @@ class LFsPage:
         self.order, self.descending = "voter", False
         self.version = -1
         self.shown: list[Any] = []
+        self.search, self.all = "", False
 
     def build(self) -> None:
         """Show the page; statistics follow."""
@@ -49,6 +53,9 @@ class LFsPage:
         with ui.element("div").classes("w-columns"):
             with ui.element("div").classes("w-stack"):
                 with card("Labeling functions"):
+                    self.finder = ui.input("Find", on_change=self._find).classes("lf-find")
+                    self.finder.props('dense outlined clearable debounce="200"')
+                    self.finder.set_visibility(False)
                     self.table = ui.element("div").classes("lf-table").style("min-height: 120px")
                 with card("New labeling function"):
                     self.maker = LFMaker(self.desk, self.refresh)
@@ -71,6 +78,7 @@ class LFsPage:
         """Show changes made elsewhere: a Python file in an editor, a rule in another browser."""
         if await work(self.desk.follow_files, quiet=True) or self.version != self.desk.version:
             await self.refresh()
+            await self.queue.follow()
 
     async def refresh(self) -> None:
         """Show the current statistics."""
@@ -119,11 +127,25 @@ class LFsPage:
                 )
                 return
             ordered = sorted(rows, key=self._key, reverse=self.descending)
+            self.finder.set_visibility(len(ordered) > _LISTED)
+            found = [row for row in ordered if self.search in row["voter"].casefold()]
+            listed = found if self.all else found[:_LISTED]
             with ui.element("div").classes("w-scroll"), ui.element("table").classes("w-table"):
                 self._head()
                 with ui.element("tbody"):
-                    for row in ordered:
+                    for row in listed:
                         self._row(row, entries[row["voter"]], failures.get(row["voter"]))
+            if len(listed) < len(found):
+                more = ui.button(f"Show all {len(found):,}", on_click=self._show_all)
+                more.props("flat dense no-caps").classes("lf-all")
+
+    def _find(self) -> None:
+        self.search = (self.finder.value or "").strip().casefold()
+        self._show_table(*self.shown)
+
+    def _show_all(self) -> None:
+        self.all = True
+        self._show_table(*self.shown)
 
     def _key(self, row: dict[str, Any]) -> tuple[bool, Any]:
         value = row.get(self.order)
@@ -134,10 +156,11 @@ class LFsPage:
 
     def _head(self) -> None:
         with ui.element("thead"), ui.element("tr"):
-            for key, title, is_number in _COLUMNS:
+            for key, title, is_number, hint in _COLUMNS:
                 arrow = (" ↓" if self.descending else " ↑") if key == self.order else ""
                 head = words(title + arrow, *(["w-number"] if is_number else []), tag="th")
                 head.props('tabindex="0" role="button"').style("cursor: pointer")
+                head.props["title"] = hint
                 head.on("click", partial(self._sort, key))
                 head.on("keydown.enter", partial(self._sort, key))
             words("", tag="th")
@@ -150,7 +173,10 @@ class LFsPage:
     def _row(self, row: dict[str, Any], entry: LFEntry, failure: Any) -> None:
         with ui.element("tr").style("opacity: 0.55" if entry.off else ""):
             with ui.element("td"):
-                words(cut(entry.name, 60))
+                name = words(cut(entry.name, 60), "lf-name", tag="a")
+                name.props('tabindex="0" role="link"')
+                name.on("click", partial(self._rows, entry.name))
+                name.on("keydown.enter", partial(self._rows, entry.name))
                 if entry.problem:
                     words(cut(entry.problem, 240), "w-bad", tag="div")
                 if failure is not None:
@@ -170,10 +196,10 @@ class LFsPage:
         switch.props("dense").props["aria-label"] = "off" if entry.off else "on"
         look = ui.button(icon="code", on_click=partial(self._look, entry))
         look.props('flat dense round aria-label="Show its source"')
+        if isinstance(entry.lf, (Keywords, Regex)):
+            edit = ui.button(icon="edit", on_click=partial(self._edit, entry))
+            edit.props('flat dense round aria-label="Change it"')
         if entry.place is not None:
-            if entry.lf.__class__.__name__ in ("Keywords", "Regex"):
-                edit = ui.button(icon="edit", on_click=partial(self._edit, entry))
-                edit.props('flat dense round aria-label="Change it"')
             remove = ui.button(icon="delete", on_click=partial(self._remove, entry))
             remove.props('flat dense round aria-label="Remove it"')
 
@@ -192,6 +218,14 @@ class LFsPage:
     async def _edit(self, entry: LFEntry) -> None:
         if isinstance(entry.lf, LabelRule):
             await self.maker.edit(entry.name, entry.lf)
+            self.maker.input.run_method("focus")
+
+    async def _rows(self, name: str) -> None:
+        rows = await work(self.desk.rows_of, name)
+        if rows is None or not len(rows):
+            ui.notify(f"{name} votes on no row.")
+            return
+        ui.navigate.to(self.desk.select("train", rows, f"rows that {name} votes on"))
 
     def _look(self, entry: LFEntry) -> None:
         with ui.dialog() as dialog, ui.card().style("max-width: 760px; width: 100%"):
@@ -199,7 +233,11 @@ class LFsPage:
             words(f"in {entry.file.name}", "w-faint")
             words(shown(entry.source), "w-code", tag="pre")
             if entry.place is None:
-                words("Edit this file in your editor; the page updates itself.", "w-faint")
+                words(
+                    "Edit this file in your editor; the page updates itself. A list of words or a "
+                    "pattern can be changed here, too: it is copied to the rules file.",
+                    "w-faint",
+                )
         dialog.on("hide", dialog.delete)
         dialog.open()
 

@@ -1,12 +1,16 @@
 """The addresses of the workbench."""
 
+from collections.abc import Callable
+from typing import Any
+
 from fastapi import Request
 from nicegui import ui
 
 from wiesel.workbench.data_page import DataPage
 from wiesel.workbench.desk import Desk
+from wiesel.workbench.entrance import Entrance, EntrancePage
 from wiesel.workbench.label_page import LabelPage
-from wiesel.workbench.layout import frame
+from wiesel.workbench.layout import PAGES, frame
 from wiesel.workbench.lfs_page import LFsPage
 from wiesel.workbench.results_page import ResultsPage
 from wiesel.workbench.train_page import TrainPage
@@ -14,30 +18,27 @@ from wiesel.workbench.train_page import TrainPage
 __all__ = ["add_pages"]
 
 
-def add_pages(desk: Desk) -> None:
-    """Add the five pages."""
+def add_pages(entrance: Entrance) -> None:
+    """Add the five pages; while there is no project, the way to one is in their place."""
+    builders: dict[str, Callable[[Desk, dict[str, str]], Any]] = {
+        "/": DataPage,
+        "/lfs": lambda desk, query: LFsPage(desk),
+        "/label": LabelPage,
+        "/train": lambda desk, query: TrainPage(desk),
+        "/results": lambda desk, query: ResultsPage(desk, query.get("run", "")),
+    }
+    for address, name in PAGES:
+        _add(entrance, address, name, builders[address])
 
-    @ui.page("/", title="Data")
-    def data(request: Request) -> None:
-        with frame(desk, "/"):
-            DataPage(desk, request.query_params.get("selection", "")).build()
 
-    @ui.page("/lfs", title="LFs")
-    def lfs() -> None:
-        with frame(desk, "/lfs"):
-            LFsPage(desk).build()
-
-    @ui.page("/label", title="Label")
-    def label() -> None:
-        with frame(desk, "/label"):
-            LabelPage(desk).build()
-
-    @ui.page("/train", title="Train")
-    def train() -> None:
-        with frame(desk, "/train"):
-            TrainPage(desk).build()
-
-    @ui.page("/results", title="Results")
-    def results(request: Request) -> None:
-        with frame(desk, "/results"):
-            ResultsPage(desk, request.query_params.get("run", "")).build()
+def _add(
+    entrance: Entrance, address: str, name: str, builder: Callable[[Desk, dict[str, str]], Any]
+) -> None:
+    @ui.page(address, title=name)
+    def page(request: Request) -> None:
+        desk = entrance.desk
+        if desk is None:
+            EntrancePage(entrance).build()
+            return
+        with frame(desk, address):
+            builder(desk, dict(request.query_params)).build()

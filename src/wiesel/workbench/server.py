@@ -6,14 +6,16 @@ import threading
 import warnings
 import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from wiesel.errors import MissingExtraError, ParameterError
 from wiesel.io import FilePath
-from wiesel.project.settings import Project
+from wiesel.io.files import FORMATS
+from wiesel.project.settings import FILE_NAME, Project, read_project
 from wiesel.workbench.security import Guard, host_in_address, is_loopback
 
-__all__ = ["serve"]
+__all__ = ["has_no_project", "serve"]
 
 
 def serve(
@@ -26,6 +28,9 @@ def serve(
 ) -> None:
     """Serve the workbench of a project until interrupted.
 
+    In place of a project, a table or a folder without one is enough: the page asks what is needed
+    for a project and makes it there.
+
     Port 0 selects a free port. Access from other machines requires the random token in the address
     that `say` announces.
     """
@@ -37,15 +42,17 @@ def serve(
         raise MissingExtraError(
             "The workbench needs NiceGUI: pip install 'wiesel[workbench]'"
         ) from error
-    from wiesel.workbench.desk import Desk
+    from wiesel.workbench.entrance import Entrance
     from wiesel.workbench.pages import add_pages
 
-    desk = Desk.open(project)
+    if not isinstance(project, Project):
+        project = Path(project) if has_no_project(project) else read_project(project)
+    entrance = Entrance(project)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     web = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    add_pages(desk)
+    add_pages(entrance)
     ui.run_with(web, title="Wiesel", dark=None, show_welcome_message=False, reconnect_timeout=30)
     # NiceGUI inspects every object, including torch's deprecated ones.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"nicegui\.")
@@ -57,11 +64,21 @@ def serve(
     say(address)
     if show:
         threading.Timer(0.5, webbrowser.open, [address]).start()
-    desk.warm_up()
+    if entrance.desk is not None:
+        entrance.desk.warm_up()
     try:
         uvicorn.Server(config).run(sockets=[listening])
     finally:
-        desk.jobs.close()
+        if entrance.desk is not None:
+            entrance.desk.close()
+
+
+def has_no_project(place: FilePath) -> bool:
+    """Whether a place is a table, or a folder without a project, so that the page makes one."""
+    path = Path(place)
+    if path.is_dir():
+        return not (path / FILE_NAME).exists()
+    return path.is_file() and path.suffix.lower() in FORMATS
 
 
 def _listen(host: str, port: int) -> Any:

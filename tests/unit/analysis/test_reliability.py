@@ -1,9 +1,13 @@
 """Agreement coefficients against published tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
-from wiesel import VoteMatrix
+from wiesel import LabelSpace, VoteMatrix
+from wiesel.analysis import agreement
 from wiesel.analysis.reliability import reliability
 from wiesel.errors import ParameterError
 
@@ -84,3 +88,28 @@ def test_the_interval_holds_the_alpha_of_many_items():
         found = reliability(VoteMatrix.from_dense(dense, ["a", "b"]), seed=seed)
         inside += found.low <= 0.49 <= found.high
     assert 34 <= inside <= 40
+
+
+def test_ordered_classes_are_ordinal_by_default():
+    votes = krippendorff_votes()
+    ranks = replace(votes, labels=LabelSpace(*votes.labels, ordered=True))
+    assert reliability(ranks) == reliability(votes, "ordinal")
+    assert reliability(ranks, "nominal") == reliability(votes)
+    assert "(ordinal, 95 % interval" in reliability(ranks).sentence()
+
+
+def test_pairs_of_ordered_classes_have_a_distance_and_a_weighted_kappa():
+    """Equal to scikit-learn's linearly weighted kappa on the items that both rated."""
+    rng = np.random.default_rng(0)
+    dense = rng.integers(-1, 5, (200, 3))
+    dense[:, 1] = np.where(rng.random(200) < 0.6, dense[:, 0], dense[:, 1])
+    votes = VoteMatrix.from_dense(dense, LabelSpace(*"abcde", ordered=True), ["x", "y", "z"])
+    for row in agreement(votes).frame.iter_rows(named=True):
+        first, second = (votes.voters.index(row[name]) for name in ("first", "second"))
+        both = (dense[:, [first, second]] >= 0).all(axis=1)
+        a, b = dense[both, first], dense[both, second]
+        assert row["distance"] == pytest.approx(np.abs(a - b).mean())
+        assert row["kappa"] == pytest.approx(cohen_kappa_score(a, b, weights="linear"))
+    assert "distance" in agreement(votes).to_text()
+    nominal = VoteMatrix.from_dense(dense, list("abcde"), ["x", "y", "z"])
+    assert "distance" not in agreement(nominal).frame.columns

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from wiesel.evaluation import percentile_interval, resampled_figures
-from wiesel.evaluation.intervals import draw_items
+from wiesel.evaluation.intervals import (
+    auc_interval,
+    difference_interval,
+    draw_items,
+    figure_intervals,
+    paired_interval,
+)
 from wiesel.evaluation.metrics import FIGURES, figures
 
 
@@ -57,3 +63,55 @@ def test_the_interval_of_accuracy_is_that_of_a_binomial_share() -> None:
 def test_unknown_samples_do_not_count() -> None:
     assert percentile_interval(np.array([np.nan, 1.0, np.nan])) == (1.0, 1.0)
     assert np.isnan(percentile_interval(np.array([np.nan]))).all()
+
+
+def test_fifteen_right_items_leave_room_for_errors() -> None:
+    gold, proba = predictions(2, 15)
+    proba = np.eye(2)[gold] * 0.8 + 0.1
+    samples = resampled_figures(gold, proba, gold, n_resamples=100)
+    found = figure_intervals(gold, proba, gold, samples)
+    # Wilson: 1 / (1 + 1.96^2 / 15) = 0.796.
+    assert found["accuracy"] == pytest.approx((0.796, 1.0), abs=5e-4)
+    assert found["auc"][0] < 0.9 < found["auc"][1]
+    assert found["f1"][0] < 0.9 < found["f1"][1]
+
+
+def test_the_interval_of_f1_is_that_of_a_share_of_the_items_named_or_true() -> None:
+    # 8 right, 4 false alarms, 4 misses, so 8 of 16: Wilson's 0.28 and 0.72, and F1 = 2 j / (1 + j).
+    gold = np.repeat([1, 0, 1, 0], [8, 4, 4, 30])
+    predicted = np.repeat([1, 1, 0, 0], [8, 4, 4, 30])
+    proba = np.eye(2)[predicted] * 0.8 + 0.1
+    samples = resampled_figures(gold, proba, predicted, n_resamples=50)
+    low, high = figure_intervals(gold, proba, predicted, samples)["f1"]
+    assert (low, high) == pytest.approx((2 * 0.28 / 1.28, 2 * 0.72 / 1.72), abs=2e-3)
+
+
+def test_a_class_without_items_makes_the_mean_f1_uncertain() -> None:
+    gold = np.arange(40) % 2
+    widths = []
+    for n_classes in (2, 4):
+        proba = np.eye(n_classes)[gold] * 0.8 + 0.2 / n_classes
+        samples = resampled_figures(gold, proba, gold, n_resamples=400)
+        low, high = figure_intervals(gold, proba, gold, samples)["macro_f1"]
+        widths.append(high - low)
+    assert widths[0] < 0.15
+    assert widths[1] > 0.4
+
+
+def test_the_interval_of_a_large_auc_is_the_one_of_hanley_and_mcneil() -> None:
+    # AUC 0.8 of 500 and 500 items: Q1 = 0.8 / 1.2, Q2 = 1.28 / 1.8; the standard error is 0.014.
+    low, high = auc_interval(0.8, 500, 500)
+    assert (low, high) == pytest.approx((0.8 - 1.96 * 0.014, 0.8 + 1.96 * 0.014), abs=0.003)
+    assert np.isnan(auc_interval(0.8, 0, 10)).all()
+
+
+def test_models_that_never_differ_on_a_few_items_may_differ() -> None:
+    low, high = paired_interval(0, 0, 14)
+    # Half an item on each side of 16: 1.96 / 16.
+    assert (low, high) == pytest.approx((-0.1225, 0.1225), abs=1e-4)
+
+
+def test_a_difference_of_unrelated_values_has_the_root_of_both_squares() -> None:
+    samples = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])  # correlation 0
+    low, high = difference_interval((0.8, 0.5, 0.9), (0.6, 0.4, 1.0), *samples)
+    assert (low, high) == pytest.approx((0.2 - 0.5, 0.2 + np.sqrt(0.1**2 + 0.2**2)))

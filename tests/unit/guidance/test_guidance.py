@@ -35,7 +35,7 @@ def test_rows_with_a_label_are_not_asked_for_again():
     assert set(table.frame["row"]) == set(range(50, 60))
 
 
-@pytest.mark.parametrize("way", ["helpful", "random", "conflict", "uncertain", "voter_1"])
+@pytest.mark.parametrize("way", ["recommended", "random", "conflict", "uncertain", "voter_1"])
 def test_every_way_to_choose_rows_works_with_and_without_features(way: str):
     data = planted(80)
     votes = noisy_votes(data, (0.8, 0.7, 0.6))

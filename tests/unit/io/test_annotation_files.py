@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from wiesel import MajorityVote
+from wiesel.cli.main import app
 from wiesel.errors import DataError, ParameterError
 from wiesel.io import TOOLS, read_annotations, read_rows, write_predictions
 from wiesel.io.annotation import is_annotation_file
@@ -299,3 +301,48 @@ def test_zip_files_that_unpack_to_very_much_or_have_a_password_are_refused(tmp_p
     file.write_bytes(content)
     with pytest.raises(DataError, match="not a doccano zip file"):
         read_annotations(file)
+
+
+def test_ratings_of_label_studio_go_back_as_ratings(tmp_path):
+    tasks = [
+        {
+            "id": number,
+            "data": {"text": f"film {number}"},
+            "annotations": [
+                {
+                    "completed_by": person,
+                    "result": [
+                        {
+                            "from_name": "stars",
+                            "to_name": "text",
+                            "type": "rating",
+                            "value": {"rating": stars},
+                        }
+                    ],
+                }
+                for person, stars in enumerate(given)
+            ],
+        }
+        for number, given in enumerate([(2, 2), (10, 9), (2, 9), (10, 10)])
+    ]
+    found = read_annotations(tasks)
+    assert found.votes.labels.names == ("2", "9", "10")
+    assert found.votes.labels.ordered
+    found.write(tmp_path / "back.json", np.eye(3)[[0, 2, 0, 2]], name="bert")
+    back = json.loads((tmp_path / "back.json").read_text())
+    result = back[1]["predictions"][0]["result"][0]
+    assert (result["type"], result["value"]) == ("rating", {"rating": 10})
+    again = read_annotations(tmp_path / "back.json")
+    assert again.rating
+    assert again.votes.to_long()["label"].to_list() == ["2", "10", "2", "10"]
+    source = tmp_path / "stars.json"
+    source.write_text(json.dumps(tasks))
+    words = ["aggregate", str(source), "-o", str(tmp_path / "labels.json")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    written = json.loads((tmp_path / "labels.json").read_text())
+    assert written[0]["predictions"][0]["result"][0]["value"] == {"rating": 2}
+    with pytest.raises(DataError, match="Ratings are numbers; the classes are 'a', 'b'"):
+        write_predictions(
+            source, {"id": [1]}, [[1, 0]], ["a", "b"], tool="label_studio", rating=True
+        )

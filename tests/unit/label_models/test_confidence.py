@@ -5,10 +5,11 @@ import pytest
 
 from wiesel import DawidSkene, VoteMatrix
 from wiesel.label_models.confidence import (
-    DEPENDENCE,
+    Calibration,
     calibrated_proba,
     comparable_answers,
-    fit_dependence,
+    fit_calibration,
+    proba_of_evidence,
 )
 
 
@@ -24,7 +25,7 @@ def votes() -> VoteMatrix:
 def test_five_answers_count_as_many_as_the_formula_says(votes):
     model = DawidSkene().fit(votes)
     proba = model.predict_proba(votes)
-    found = calibrated_proba(model, votes, proba, 0.5)
+    found = calibrated_proba(model, votes, proba, Calibration(0.5))
     # 199 items with five answers each: 4 of each can be compared. 5 / (1 + 4 * 0.5) = 5 / 3.
     trust = comparable_answers(votes) / (comparable_answers(votes) + 20)
     assert comparable_answers(votes) == 199 * 4
@@ -45,12 +46,45 @@ def test_a_thousand_answers_do_not_lose_their_evidence():
     assert calibrated_proba(model, votes, model.predict_proba(votes)).max(axis=1).min() > 0.9
 
 
-def test_the_dependence_follows_known_classes(votes):
+def test_the_calibration_follows_known_classes(votes):
     model = DawidSkene().fit(votes)
     proba = model.predict_proba(votes)
     right = proba.argmax(axis=1)
     often_wrong = np.where(np.arange(200) % 3 == 0, 1 - right, right)
-    unknown = np.full(200, -1)
-    assert fit_dependence(model, votes, proba, unknown) == DEPENDENCE
-    assert fit_dependence(model, votes, proba, right) < DEPENDENCE / 2
-    assert fit_dependence(model, votes, proba, often_wrong) > DEPENDENCE * 2
+    assert fit_calibration(model, votes, proba, np.full(200, -1)) == Calibration()
+    for gold, share in ((right, 1.0), (often_wrong, 2 / 3)):
+        found = fit_calibration(model, votes, proba, gold)
+        calibrated = calibrated_proba(model, votes, proba, found)
+        assert calibrated[1:].max(axis=1).mean() == pytest.approx(share, abs=0.02)
+        np.testing.assert_array_equal(calibrated.argmax(axis=1), right)
+        np.testing.assert_allclose(calibrated.sum(axis=1), 1)
+
+
+def test_a_shift_moves_log_odds_and_keeps_the_label_and_the_order_of_the_others():
+    evidence = np.log([[0.5, 0.3, 0.2], [0.4, 0.35, 0.25]])
+    counts = np.eye(3)[[0, 0]]
+    found = proba_of_evidence(evidence, counts, 1e12, Calibration(0.4, 1.0, np.log(3)))
+    # Odds of 1 become odds of 3; the other classes share the rest as 3 : 2.
+    np.testing.assert_allclose(found[0], [0.75, 0.15, 0.1], atol=1e-9)
+    found = proba_of_evidence(evidence, counts, 1e12, Calibration(0.4, 1.0, -9.0))
+    # The label stays as probable as the next class: 5/3 : 5/3 : 1 of 0.6, 0.35, 0.25.
+    np.testing.assert_allclose(found[0], [0.375, 0.375, 0.25], atol=1e-9)
+
+
+def test_the_regression_is_that_of_scikit_learn(votes):
+    """Without the priors' pull, with many known items, slope and shift are those of a logit."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = DawidSkene().fit(votes)
+    proba = model.predict_proba(votes)
+    rng = np.random.default_rng(0)
+    right = proba.argmax(axis=1)
+    gold = np.where(rng.random(200) < 0.8, right, 1 - right)
+    many = votes[np.tile(np.arange(200), 200)]
+    found = fit_calibration(model, many, np.tile(proba, (200, 1)), np.tile(gold, 200))
+    top = calibrated_proba(model, many, np.tile(proba, (200, 1))).max(axis=1)
+    known = many.covered
+    x, y = np.log(top / (1 - top))[known, None], (np.tile(gold == right, 200))[known]
+    logit = LogisticRegression(C=1e9, tol=1e-8).fit(x, y)
+    assert found.slope == pytest.approx(logit.coef_[0, 0], abs=0.02)
+    assert found.shift == pytest.approx(logit.intercept_[0], abs=0.02)

@@ -1,13 +1,17 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from wiesel import LabelSpace, MajorityVote, TwoStage, VoteMatrix
+from wiesel.nn import MLP
 from wiesel.nn.losses import (
     AGREEMENT_LOSSES,
     DIVERGENCES,
     mutual_information_loss,
+    ranked_probability_loss,
     soft_cross_entropy,
 )
 
@@ -150,3 +154,21 @@ def test_total_variation_is_a_smooth_sign_of_half_a_unit():
     assert set(DIVERGENCES) == {*GENERATORS, "total_variation"}
     assert torch.allclose(divergence.gain(pairing.log()), expected)
     assert torch.allclose(divergence.cost(pairing.log()), expected)
+
+
+def test_the_ordinal_loss_counts_the_distance_of_classes():
+    # P = (0.2, 0.3, 0.5), the truth is the first: (0.2 - 1)^2 + (0.5 - 1)^2 + 0 = 0.89.
+    logits = torch.log(torch.tensor([[0.2, 0.3, 0.5]]))
+    found = ranked_probability_loss(logits, torch.tensor([[1.0, 0.0, 0.0]]))
+    assert float(found) == pytest.approx(0.89)
+    stack = ranked_probability_loss(logits.expand(4, 2, 3), torch.eye(3)[:2].expand(4, 2, 3))
+    assert stack.shape == (4,)
+
+
+def test_two_stages_learn_by_the_ordinal_loss():
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 4, 400)
+    X = (gold[:, None] + rng.normal(0, 0.3, (400, 2))).astype(np.float32)
+    votes = VoteMatrix.from_dense(gold[:, None], LabelSpace(*"abcd", ordered=True))
+    model = TwoStage(MajorityVote(), MLP(2, 4), loss="ordinal", epochs=15, epoch_size=400, lr=0.02)
+    assert (model.fit(X, votes).predict_proba(X).argmax(axis=1) == gold).mean() > 0.8

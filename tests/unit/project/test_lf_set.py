@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,14 +11,14 @@ import pytest
 from wiesel import keywords, prompt
 from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.lfs import ChatClient
-from wiesel.project.lf_set import LFSet
+from wiesel.project.lf_set import LFSet, with_lfs_file
 from wiesel.project.settings import read_project
 from wiesel.project.workspace import Workspace
 
 ADD = """
 import sys
 from wiesel import keywords
-from wiesel.project.lf_set import LFSet
+from wiesel.project.lf_set import LFSet, with_lfs_file
 from wiesel.project.settings import read_project
 
 lfs = LFSet(read_project(sys.argv[1]))
@@ -217,3 +218,53 @@ def test_the_verbs_tell_which_rules_are_left_out(project: Path, wiesel, words: l
     with_broken_rule(project, BROKEN["class"][0])
     result = wiesel(words[0], project, *words[1:])
     assert "Warning: left out, because it is broken: 'bilking_a' votes for" in result.stderr
+
+
+def test_the_first_change_of_a_project_in_python_names_a_rules_file(tiny: Path):
+    toml = tiny / "wiesel.toml"
+    (tiny / "rules.toml").write_text("# of somebody else")
+    before = toml.read_text()
+    lfs = lf_set(tiny)
+    first = lfs.read().entries[0].name
+    lfs.switch(first, on=False)
+    assert toml.read_text() == before.replace('["lfs.py"]', '["lfs.py", "rules_2.toml"]')
+    assert [entry.off for entry in lf_set(tiny).read().entries if entry.name == first] == [True]
+    lfs.switch(first, on=True)
+    assert lfs.add(word("charge")) == "charge"
+    assert "charge" in names(tiny)
+    # Another process, which opened the project before, finds the same file.
+    other = LFSet(read_project(tiny))
+    assert other.rules_file == lfs.rules_file
+
+
+def test_a_rule_in_python_that_is_changed_gets_a_copy_and_is_switched_off(tiny: Path):
+    (tiny / "lfs.py").write_text(
+        "from wiesel import keywords\n"
+        'money = keywords("billing", ["money"], column="text", name="money")\n'
+    )
+    lfs = lf_set(tiny)
+    assert lfs.replace("money", keywords("billing", ["cash"], column="text")) == "money_2"
+    assert {entry.name: entry.off for entry in lfs.read().entries} == {
+        "money": True,
+        "money_2": False,
+    }
+    assert lfs.undo() == "changed money"
+    assert [entry.off for entry in lfs.read().entries] == [False]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[votes]\nlfs = ["a.py"]',
+        '[votes]\nlfs = [\n  "a.py", # one\n]\n[method]\nname = "committee"',
+        '[votes]\nlfs=["a.py","b[1].py"]',
+        '# lfs = ["no"]\n[votes]\nlfs = ["a.py",]',
+    ],
+)
+def test_a_file_of_labeling_functions_is_named_without_changing_anything_else(text: str):
+    changed = with_lfs_file(text, "rules.toml")
+    if changed is None:  # refused rather than guessed
+        assert "b[1]" in text or "# one" in text
+        return
+    votes = tomllib.loads(changed)["votes"]["lfs"]
+    assert votes == [*tomllib.loads(text)["votes"]["lfs"], "rules.toml"]

@@ -330,3 +330,37 @@ def test_who_asks_for_labels_does_not_wait_for_features(space: Workspace):
     done.set()
     thread.join()
     assert space.has("vectors", "gold")
+
+
+def test_labels_that_all_training_rows_have_are_the_truth_that_nobody_has_at_work(tiny: Path):
+    rows = pl.read_csv(tiny / "train.csv")
+    for n_known, n_seen in ((len(rows), 0), (len(rows) - 1, len(rows) - 1)):
+        given = ["billing" if place < n_known else None for place in range(len(rows))]
+        rows.with_columns(pl.Series("label", given)).write_csv(tiny / "train.csv")
+        assert (Workspace(tiny).gold >= 0).sum() == n_seen
+
+
+def test_there_is_no_preview_before_every_class_is_heard(empty: Workspace):
+    empty.accept(keywords("technical", ["crash", "error", "log in"], column="text", name="t"))
+    assert (empty.preview, empty.silent_classes()) == (None, ["billing"])
+    assert "accuracy" not in empty.score()
+    empty.accept(keywords("billing", ["invoice"], column="text", name="b"))
+    assert empty.silent_classes() == []
+    assert empty.preview is not None
+
+
+def test_the_effect_of_a_rule_is_what_adding_it_does(space: Workspace):
+    for label, found in (("billing", ["invoice"]), ("technical", ["crash"])):
+        space.accept(keywords(label, found, column="text"))
+    rule = keywords("technical", ["log in", "sync"], column="text", name="more")
+    before, effect = space.preview, space.effect(rule)
+    covered = space.votes.covered
+    space.accept(rule)
+    assert effect.gained.tolist() == np.flatnonzero(space.votes.covered & ~covered).tolist()
+    is_other = before.proba.argmax(axis=1) != space.preview.proba.argmax(axis=1)
+    assert effect.changed.tolist() == np.flatnonzero(is_other).tolist()
+    assert effect.n_labeled == len(space.splits["dev"])
+    assert -1 <= effect.points[0] <= effect.points[1] <= 1
+    # A rule in place of itself changes nothing.
+    same = space.effect(rule, replaces="more")
+    assert (len(same.gained), len(same.lost), len(same.changed)) == (0, 0, 0)

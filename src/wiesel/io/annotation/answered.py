@@ -52,6 +52,8 @@ class Answered:
     """The correct class, by the position of the item."""
     classes: set[str] = dataclasses.field(default_factory=set)
     """The classes that could be chosen, if the file lists them."""
+    rating: bool = False
+    """Whether the answers are ratings: the classes are numbers in order."""
     _position: dict[Hashable, int] = dataclasses.field(default_factory=dict)
 
     def item(self, key: Hashable, row: Mapping[str, Any]) -> int:
@@ -84,6 +86,8 @@ class Target(NamedTuple):
     field: str
     name: str
     """The predictor: a model version, an agent or an annotator."""
+    rating: bool = False
+    """Whether the answers are ratings, which Label Studio stores differently from choices."""
 
 
 def only_label(chosen: Any, voter: object, item: object) -> str | None:

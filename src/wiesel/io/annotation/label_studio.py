@@ -30,6 +30,8 @@ def read_label_studio(records: Sequence[Mapping[str, Any]], question: str | None
     found.field = next(
         (str(each["to_name"]) for each in every if each.get("from_name") == found.question), "text"
     )
+    kinds = {each.get("type") for each in every if each.get("from_name") == found.question}
+    found.rating = kinds == {"rating"}
     for number, task in enumerate(records, start=1):
         data = task.get("data")
         if not isinstance(data, Mapping):
@@ -130,11 +132,18 @@ def label_studio_records(
             "id": f"choice{number}",
             "from_name": target.question,
             "to_name": target.field,
-            "type": "choices",
-            "value": {"choices": [label]},
+            **_chosen(label, target.rating),
         }
         data = {key: value for key, value in row.items() if key != "id"}
         yield prediction_task(row.get("id"), data, [result], target.name, score)
+
+
+def _chosen(label: str, rating: bool) -> dict[str, Any]:
+    if not rating:
+        return {"type": "choices", "value": {"choices": [label]}}
+    number = float(label)
+    whole = int(number) if number.is_integer() else number
+    return {"type": "rating", "value": {"rating": whole}}
 
 
 def prediction_task(

@@ -61,6 +61,8 @@ class Annotations:
     """The tool's name of the question."""
     field: str
     """The tool's name of the field that was shown."""
+    rating: bool = False
+    """Whether the answers are ratings; their classes are in order."""
     n_ours: int = 0
     """Predictions that Wiesel wrote, which are no answers."""
 
@@ -78,6 +80,7 @@ class Annotations:
             question=self.question,
             field=self.field,
             name=name,
+            rating=self.rating,
         )
 
     def __repr__(self) -> str:
@@ -235,7 +238,10 @@ def _annotations(
     if labels is None and len(seen) < 2:
         problem = f"All answers are {listed(seen)}: name all classes, "
         raise DataError(problem, Argument("labels", [...]), ".")
+    if found.rating and labels is None:
+        seen.sort(key=float)
     space = LabelSpace.of(seen if labels is None else labels)
+    space = LabelSpace(*space, ordered=space.ordered or found.rating)
     schema = {"item": pl.Int64, "voter": pl.String, "label": pl.String}
     votes = VoteMatrix.from_long(
         pl.DataFrame(answers, schema=schema, orient="row"),
@@ -252,7 +258,9 @@ def _annotations(
     rows = _table(found.rows)
     votes = replace(votes, ids=item_ids(rows["id"], len(rows)))
     indices = space.from_indices(gold)
-    return Annotations(rows, votes, indices, tool, found.question, found.field, n_ours)
+    return Annotations(
+        rows, votes, indices, tool, found.question, found.field, found.rating, n_ours
+    )
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

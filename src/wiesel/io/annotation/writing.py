@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from wiesel.errors import DataError
+from wiesel.errors import DataError, listed
 from wiesel.io.annotation.answered import OUR_NAME, Prediction, Target
 from wiesel.io.annotation.argilla import argilla_records
 from wiesel.io.annotation.doccano import doccano_records
@@ -41,14 +41,16 @@ def write_predictions(  # noqa: PLR0913 - three of them are names in the tool
     question: str = "label",
     field: str = "text",
     name: str = OUR_NAME,
+    rating: bool = False,
 ) -> None:
     """Write the most probable class of each row, with its probability as score, for a tool.
 
     `rows` is a table with `id` and the data to show; `proba` has one row for each. `question` and
     `field` are the tool's names of the question and of the field it shows (`from_name` and
     `to_name` in Label Studio). `name` is the model version or annotator; if it starts with
-    "wiesel", the predictions are not read as answers when they come back. Leave out items without
-    votes: for these, only the prior is known.
+    "wiesel", the predictions are not read as answers when they come back. `rating` writes the
+    classes, which are numbers, as ratings of Label Studio. Leave out items without votes: for
+    these, only the prior is known.
 
     >>> import tempfile, pathlib
     >>> from wiesel.io import read_annotations
@@ -67,7 +69,9 @@ def write_predictions(  # noqa: PLR0913 - three of them are names in the tool
             f"Soft labels of {len(frame)} rows and {len(space)} classes are an array of that "
             f"shape; got {array.shape}."
         )
-    target = Target(space.names, question, field, name)
+    if rating and len(space.named_values) < len(space):
+        raise DataError(f"Ratings are numbers; the classes are {listed(space)}.")
+    target = Target(space.names, question, field, name, rating)
     best = array.argmax(axis=1).tolist()
     predictions = (
         Prediction(row, space.names[k], round(float(array[place, k]), 6))
