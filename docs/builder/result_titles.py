@@ -30,6 +30,7 @@ RESULT_TITLES = {
     "spouse_lstm": "Spouse with an LSTM",
     "graph_encoder": "The graph encoder",
     "rule_methods": "ImplyLoss, ASTRA, DeepLogic",
+    "judges": "Panels of language models",
     "ask_next": "Asking a crowd again",
     "crowd_confidence": "Confidences of crowd labels",
     "blind_crowds": "Crowd methods without gold",

@@ -24,7 +24,7 @@ from experiments.framework.methods import dataset_of, paper_network
 from experiments.framework.runner import Record, Run, finished, run_all
 from experiments.framework.tables import cost_sentence, write_page
 from experiments.studies.default import GOLD_SETS
-from experiments.studies.fine_tuning import figures
+from experiments.studies.few_labels import of_proba
 from experiments.tasks.compare import chosen_specs, task_named
 from experiments.tasks.halves import BASE_HALVES, REAL_HALVES
 from experiments.tasks.methods import fitted
@@ -154,9 +154,9 @@ def execute(run: Run) -> Record:
     pool = pool_of(run.dataset)
     rows = ORDERS[run.method](pool, run.options["labels"], np.random.default_rng(run.seed))
     model = copy.deepcopy(pool.model)
-    before = figures(model.predict_proba(pool.X_test), pool.y_test)
+    before = of_proba(model.predict_proba(pool.X_test), None, pool.y_test)
     model.fine_tune(pool.X[rows], pool.gold[rows])
-    after = figures(model.predict_proba(pool.X_test), pool.y_test)
+    after = of_proba(model.predict_proba(pool.X_test), None, pool.y_test)
     classes = len(np.unique(pool.gold[rows]))
     return {"items": len(rows), "classes": classes, "before": before, "after": after}
 

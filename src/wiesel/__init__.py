@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from wiesel.evaluation import evaluate
     from wiesel.features import TextFeatures
+    from wiesel.gold import Gold
     from wiesel.guidance import blame, rows_to_label, suggest_lfs
     from wiesel.label_models import (
         GLAD,
@@ -99,6 +100,7 @@ __all__ = [
     "FeatureChecked",
     "FeatureEM",
     "Fixes",
+    "Gold",
     "GoldWeighted",
     "ImplyLoss",
     "LabelModel",
@@ -182,6 +184,7 @@ _HOMES = {
     ),
     "wiesel.evaluation": ("evaluate",),
     "wiesel.features": ("TextFeatures",),
+    "wiesel.gold": ("Gold",),
     "wiesel.guidance": ("blame", "rows_to_label", "suggest_lfs"),
     "wiesel.label_models": (
         "DataProgramming",

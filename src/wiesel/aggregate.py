@@ -1,9 +1,10 @@
 """Turns crowd answers into labels in one call: a table in, tables out, no features needed."""
 
+import copy
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -11,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.crowd import judge_workers, worker_mistakes
+from wiesel.analysis.crowd import expected_answers, judge_workers, worker_mistakes
+from wiesel.analysis.habits import FAST, worker_groups, worker_pace
 from wiesel.analysis.reliability import Reliability, reliability
-from wiesel.analysis.table import Table
+from wiesel.analysis.table import Table, number, text
 from wiesel.errors import (
     Argument,
     DataError,
@@ -25,8 +27,11 @@ from wiesel.errors import (
 )
 from wiesel.evaluation.rendering import html_fragment
 from wiesel.guidance.asking import Answered, Asking, AskNext, plan_answers
-from wiesel.io.answer_columns import AnswerColumns, find_gold_columns
-from wiesel.io.answers import aligned_gold, crowd_answers
+from wiesel.io.answer_columns import (
+    AnswerColumns,
+    find_gold_columns,
+)
+from wiesel.io.answers import aligned_gold, answer_times, crowd_answers, ordered_classes
 from wiesel.label_models import REGISTRY, DawidSkene, LabelModel, MajorityVote
 from wiesel.label_models.confidence import (
     ASSUMED_ACCURACY,
@@ -58,6 +63,8 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
     repeated: Repeated = "all",
     calibrated: bool = True,
     gold: Any = None,
+    seconds: str | None = None,
+    time: str | None = None,
 ) -> "Aggregation":
     """Return the label of every item and a rating of every worker, from a table of answers.
 
@@ -88,6 +95,9 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
     gold
         Known classes: {item: class}, or a table with a row per item. How far confidences are
         reduced is learned from them; the labels stay the same. Fifty help.
+    seconds, time
+        The columns of how long an answer took, and of when it was given, if there are any;
+        recognized by name, too. They tell fast clickers, and workers who get better or worse.
 
     >>> rows = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")]
     >>> rows += [("t2", "ann", "dog"), ("t2", "bob", "dog"), ("t2", "eve", "dog")]
@@ -104,8 +114,9 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
         raise DataError("There are no answers: the table has no rows.")
     frame, columns, n_rejected, n_trimmed = crowd_answers(frame, item, worker, label)
     n_complete = frame.drop_nulls(list(columns)).height
+    timing = answer_times(frame, columns, seconds, time)
     if ordered or unfitted.reads_order:
-        labels = _ranks(frame[columns.label], labels)
+        labels = ordered_classes(frame[columns.label], labels)
     votes = _votes(frame, columns, labels, repeated)
     model = unfitted.fit(votes)
     proba = model.predict_proba(votes)
@@ -129,6 +140,7 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
         frame.height - n_complete,
         n_rejected,
         n_trimmed,
+        timing,
     )
 
 
@@ -211,6 +223,9 @@ class Aggregation:
     """Rows of assignments that were rejected on MTurk, which do not count."""
     n_trimmed: int = 0
     """Rows with blanks around the item, the worker or the answer, which were removed."""
+    timing: pl.DataFrame | None = None
+    """The item, worker and label of every answer with its seconds or its time (`when`), as text and
+    numbers, if the answers have such columns."""
 
     @cached_property
     def proba(self) -> npt.NDArray[np.float64]:
@@ -319,8 +334,53 @@ class Aggregation:
 
     @cached_property
     def worker_table(self) -> Table:
-        """The workers as a table that prints well."""
-        return judge_workers(self.model, self.votes, self.model_proba, calibration=self.calibration)
+        """The workers as a table that prints well, with pace and drift if there are times."""
+        judged = judge_workers(
+            self.model, self.votes, self.model_proba, calibration=self.calibration
+        )
+        if self.timing is None:
+            return judged
+        pace = worker_pace(self._timed_answers(self.timing))
+        frame = judged.frame.join(pace, on="worker", how="left", maintain_order="left")
+        shown = {"pace": number("pace"), "drift": text("drift")}
+        columns = [column for name, column in shown.items() if name in frame.columns]
+        return replace(judged, frame=frame, columns=(*judged.columns, *columns))
+
+    def _timed_answers(self, timing: pl.DataFrame) -> pl.DataFrame:
+        """The answers with the probability that each is right."""
+        ids = pl.Series(self.votes.ids.tolist()).cast(pl.String)
+        place = pl.DataFrame({"item": ids, "row": np.arange(len(ids))})
+        names = pl.DataFrame(
+            {"label": self.votes.labels.names, "class": np.arange(self.votes.n_classes)}
+        )
+        known = timing.join(place, on="item", maintain_order="left")
+        known = known.join(names, on="label", maintain_order="left")
+        return known.with_columns(right=self.proba[known["row"], known["class"]])
+
+    @cached_property
+    def groups(self) -> pl.DataFrame:
+        """A row per group of workers who answer alike; see `analysis.habits.worker_groups`."""
+        return worker_groups(self.expected_answers, self.votes.voters)
+
+    @cached_property
+    def expected_answers(self) -> npt.NDArray[np.float64]:
+        """The answers of each worker by true class, as far as the others' answers tell.
+
+        (workers, true, answered), in the order of `votes.voters`; only items with other answers.
+        """
+        return expected_answers(self.model, self.votes, self.model_proba)
+
+    def anonymous(self) -> "Aggregation":
+        """Return the same with numbers in place of the workers' names, in no order."""
+        names = self.votes.voters
+        order = np.random.default_rng(len(names)).permutation(len(names))
+        numbers = tuple(f"worker {place + 1}" for place in order)
+        model = copy.copy(self.model)
+        model.voters_ = numbers
+        timing = self.timing
+        if timing is not None:
+            timing = timing.with_columns(pl.col("worker").replace_strict(names, numbers))
+        return replace(self, votes=replace(self.votes, voters=numbers), model=model, timing=timing)
 
     @cached_property
     def agreement(self) -> Reliability:
@@ -379,6 +439,24 @@ class Aggregation:
             *(sentence for sentence, count in told.items() if count),
             *_alike("classes", self.votes.labels),
             *_alike("workers", self.votes.voters),
+            *self._habits(),
+        ]
+
+    def _habits(self) -> list[str]:
+        """Sentences on fast clickers, and on workers who get better or worse."""
+        frame, found = self.worker_table.frame, []
+        if "pace" in frame.columns:
+            fast = frame.filter(pl.col("pace") < FAST)["worker"].to_list()
+            found.append((fast, "in less than a third of the time that others take"))
+        if "drift" in frame.columns:
+            for word in ("worse", "better"):
+                drifting = frame.filter(pl.col("drift") == word)["worker"].to_list()
+                found.append((drifting, f"{word} in the second half of their answers"))
+        return [
+            f"{len(names):,} {'worker answers' if len(names) == 1 else 'workers answer'} {how}: "
+            f"{listed(names, limit=5)}"
+            for names, how in found
+            if names
         ]
 
     def _few_answers(self) -> list[str]:
@@ -476,22 +554,6 @@ def _votes(
         )
     except VoteError as error:
         raise error.renamed(duplicates="repeated") from None
-
-
-def _ranks(answers: pl.Series, labels: LabelSpace | Sequence[str] | None) -> LabelSpace:
-    """Ordered classes: as given, or the numbers in the answers, from the lowest to the highest."""
-    if labels is None:
-        seen = answers.drop_nulls().unique().cast(pl.String)
-        numbers = seen.cast(pl.Float64, strict=False)
-        if numbers.null_count() or len(seen) < 2:
-            raise ParameterError(
-                f"Ordered classes that are no numbers, such as {str(seen.sort()[0])!r}, have to be "
-                "named from the lowest to the highest: ",
-                Argument("labels", [...]),
-                ".",
-            )
-        labels = seen.gather(numbers.arg_sort()).to_list()
-    return LabelSpace(*LabelSpace.of(labels), ordered=True)
 
 
 def _gold_classes(gold: Any, votes: VoteMatrix, columns: AnswerColumns) -> npt.NDArray[np.int64]:

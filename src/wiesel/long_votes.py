@@ -68,14 +68,15 @@ def long_entries(
         unknown = shares.list.eval(pl.element().is_null() | pl.element().is_nan()).list.all()
         answers = answers.filter(~(zeros | unknown))
     names = sorted(answers["voter"].unique()) if voters is None else voter_list(voters)
-    coded = answers.with_columns(
-        item_code=_codes(answers["item"], items, "item"),
-        voter_code=_codes(answers["voter"], pl.Series(names, dtype=pl.String), "voter"),
-    ).sort("item_code", "voter_code", maintain_order=True)
-    coded = _without_duplicates(coded, duplicates)
-    rows = _distributions(coded, space) if probabilistic else None
-    classes = _class_codes(coded, space) if rows is None else rows.argmax(axis=1)
-    item, voter = coded["item_code"].to_numpy(), coded["voter_code"].to_numpy()
+    item = _codes(answers["item"], items, "item").to_numpy()
+    voter = _codes(answers["voter"], pl.Series(names, dtype=pl.String), "voter").to_numpy()
+    # Only the numbers are sorted: sorting the texts with them takes most of the time and memory.
+    order = np.argsort(item * np.int64(max(1, len(names))) + voter, kind="stable")
+    item, voter = item[order], voter[order]
+    kept = _without_duplicates(answers, order, item, voter, duplicates)
+    order, item, voter = order[kept], item[kept], voter[kept]
+    rows = _distributions(answers[order], space) if probabilistic else None
+    classes = _class_codes(answers, space)[order] if rows is None else rows.argmax(axis=1)
     if duplicates == "all":
         item, voter, classes, rows = _added_up(item, voter, classes, rows, len(space))
     return make_entries(item, voter, classes, len(items), rows), space, tuple(names)
@@ -127,9 +128,9 @@ def _codes(values: pl.Series, allowed: pl.Series, what: str) -> pl.Series:
     return codes
 
 
-def _class_codes(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
+def _class_codes(answers: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
     """Class indices of labels, which are names or, as in `LabelSpace.indices`, numbers."""
-    column = coded["label"]
+    column = answers["label"]
     if not (column.dtype.is_integer() or column.dtype == pl.Boolean):
         column = column.cast(pl.String)
     distinct = column.unique()
@@ -137,7 +138,7 @@ def _class_codes(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
     codes = column.replace_strict(distinct, found.tolist(), return_dtype=pl.Int64)
     bad = (codes < 0) | (codes >= len(labels))
     if bad.any():
-        row = coded.row(int(bad.arg_true()[0]), named=True)
+        row = answers.row(int(bad.arg_true()[0]), named=True)
         raise VoteError(
             f"{row['voter']!r:.80} voted {row['label']!r:.80} on item {row['item']!r:.80}; "
             f"it must be one of {listed(labels)}, or missing to abstain."
@@ -175,25 +176,28 @@ def _added_up(
     return item[is_new], voter[is_new], sums.argmax(axis=1), sums
 
 
-def _without_duplicates(coded: pl.DataFrame, duplicates: str) -> pl.DataFrame:
-    """Keep one answer for each item and voter, unless `all`; `coded` is sorted by both."""
+def _without_duplicates(
+    answers: pl.DataFrame,
+    order: npt.NDArray[np.int64],
+    item: npt.NDArray[Any],
+    voter: npt.NDArray[Any],
+    duplicates: str,
+) -> slice | npt.NDArray[np.bool_]:
+    """Which answers count, one for each item and voter, unless `all`; sorted by both."""
     if duplicates not in ("refuse", "first", "last", "all"):
         raise VoteError(
             f"duplicates must be 'refuse', 'first', 'last' or 'all'; got {duplicates!r}."
         )
-    if duplicates == "all":
-        return coded
-    step = -1 if duplicates == "last" else 1
-    repeats = (pl.col("item_code") == pl.col("item_code").shift(step)) & (
-        pl.col("voter_code") == pl.col("voter_code").shift(step)
-    )
-    repeated = coded.filter(repeats)
-    if duplicates == "refuse" and len(repeated):
-        row = repeated.row(0, named=True)
+    same = (item[1:] == item[:-1]) & (voter[1:] == voter[:-1])
+    if duplicates == "all" or not same.any():
+        return slice(None)
+    if duplicates == "refuse":
+        row = answers.row(int(order[1:][same][0]), named=True)
         raise VoteError(
-            f"{row['voter']!r} answered item {row['item']!r} more than once ({len(repeated)} such "
-            "answers in all). Keep one of them",
+            f"{row['voter']!r} answered item {row['item']!r} more than once "
+            f"({np.count_nonzero(same)} such answers in all). Keep one of them",
             Advice(", or say which to keep: ", Argument("duplicates", ("first", "last", "all"))),
             ".",
         )
-    return coded.filter(~repeats.fill_null(False)) if len(repeated) else coded
+    ends = [same, [False]] if duplicates == "last" else [[False], same]
+    return ~np.concatenate(ends)

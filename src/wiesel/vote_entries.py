@@ -31,6 +31,9 @@ __all__ = [
     "voter_names",
 ]
 
+_BLOCK_CELLS = 2**20
+"""The number of cells of dense votes that are read at a time."""
+
 Rows = int | slice | Sequence[int] | npt.NDArray[Any]
 """A selection of items: an index, a slice, indices or a boolean mask."""
 
@@ -58,21 +61,51 @@ def dense_array(array: Any) -> npt.NDArray[Any]:
 
 
 def dense_entries(dense: npt.NDArray[Any], labels: LabelSpace, voters: tuple[str, ...]) -> Entries:
-    """Return the votes of an items x voters array of class indices or names."""
-    classes = _dense_class_indices(dense, labels)
+    """Return the votes of an items x voters array of class indices or names.
+
+    A block of items is read at a time, so that memory grows with the votes, not with the cells.
+    """
+    n_items, n_voters = dense.shape
+    step = max(1, _BLOCK_CELLS // max(1, n_voters))
+    n_votes = np.zeros(n_items, dtype=np.int64)
+    voter, voted = [np.empty(0, np.int32)], [np.empty(0, np.int16)]
+    for start in range(0, n_items, step):
+        block = _block_indices(dense[start : start + step], labels, voters, start)
+        cast = block != ABSTAIN
+        cells = np.flatnonzero(cast)
+        n_votes[start : start + step] = np.count_nonzero(cast, axis=1)
+        voter.append((cells % max(1, n_voters)).astype(np.int32))
+        voted.append(block.ravel()[cells].astype(np.int16))
+    indptr = np.concatenate([[0], np.cumsum(n_votes)])
+    every_voter = np.concatenate(voter)
+    voter.clear()
+    return Entries(indptr, every_voter, np.concatenate(voted), None)
+
+
+def _block_indices(
+    block: npt.NDArray[Any], labels: LabelSpace, voters: tuple[str, ...], start: int
+) -> npt.NDArray[Any]:
+    """The class indices of a block of items that starts at an item, -1 if a voter abstains."""
+    cells = block.flat if block.dtype.kind == "O" else ()
+    for cell in cells:
+        if isinstance(cell, (list, dict, set, np.ndarray)):
+            raise VoteError(
+                f"A vote is the name or the index of a class, or missing; got {cell!r:.80}."
+            )
+    classes = labels.codes(block)
     bad = (classes < ABSTAIN) | (classes >= len(labels))
     if bad.any():
         hint = f"index 0 to {len(labels) - 1}"
         if labels.named_values:
             hint = "numbers are names here; give indices as labels.from_indices(array)"
         item, voter = np.argwhere(bad)[0]
-        value = getattr(dense[item, voter], "item", lambda: dense[item, voter])()
+        value = getattr(block[item, voter], "item", lambda: block[item, voter])()
         raise VoteError(
-            f"{voters[voter]!r:.80} voted {value!r:.80} on row {item}; allowed are the classes "
-            f"{listed(labels)} ({hint}), or -1 to abstain.{other_spelling(value, labels)}"
+            f"{voters[voter]!r:.80} voted {value!r:.80} on row {start + item}; allowed are the "
+            f"classes {listed(labels)} ({hint}), or -1 to abstain."
+            f"{other_spelling(value, labels)}"
         )
-    item, voter = np.nonzero(classes != ABSTAIN)
-    return make_entries(item, voter, classes[item, voter], len(dense))
+    return classes
 
 
 def proba_entries(proba: npt.NDArray[np.float32], voters: tuple[str, ...]) -> Entries:
@@ -132,9 +165,24 @@ def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
         array = array.astype(object)
     if array.shape != (n_items,):
         raise VoteError(f"There are {n_items} items but ids of the shape {array.shape}.")
-    if array.dtype.kind in "iu" and (array[1:] > array[:-1]).all():
-        return array  # increasing integers, such as the millions of row numbers of a table
+    if array.dtype.kind in "iu" and ((array[1:] > array[:-1]).all() or _differ(array)):
+        return array
     values = array.tolist()
+    # Millions of texts are checked together, which is many times as fast as one after another.
+    if set(map(type, values)) != {str} or not is_name("-".join(values) or "-"):
+        _check_id_values(values)
+    if len(set(values)) < n_items:
+        repeated = [value for value, count in Counter(values).items() if count > 1]
+        raise VoteError(f"Item ids must be unique; repeated: {listed(repeated, limit=3)}.")
+    return array
+
+
+def _differ(numbers: npt.NDArray[Any]) -> bool:
+    ordered = np.sort(numbers)
+    return bool((ordered[1:] != ordered[:-1]).all())
+
+
+def _check_id_values(values: list[Any]) -> None:
     missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise VoteError(f"Every item needs an id; that of row {missing[0]} is missing.")
@@ -144,10 +192,6 @@ def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
             f"Item ids are numbers or text that can be stored; that of row {other[0]} is "
             f"{values[other[0]]!r:.80}."
         )
-    if len(set(values)) < n_items:
-        repeated = [value for value, count in Counter(values).items() if count > 1]
-        raise VoteError(f"Item ids must be unique; repeated: {listed(repeated, limit=3)}.")
-    return array
 
 
 def _can_be_id(value: Any) -> bool:
@@ -231,7 +275,7 @@ def _check_voters(voters: tuple[str, ...]) -> None:
 
 def _check_order(voter_index: npt.NDArray[np.int32], indptr: npt.NDArray[np.int64]) -> None:
     """Refuse an item whose voters are not in order or repeat."""
-    grows = np.diff(voter_index) > 0
+    grows = voter_index[1:] > voter_index[:-1]
     ends = indptr[1:-1]
     grows[ends[(ends > 0) & (ends < len(voter_index))] - 1] = True
     if not grows.all():
@@ -248,17 +292,6 @@ def make_entries(
     """Return the entries of votes that are ordered by item, then voter."""
     indptr = np.searchsorted(item, np.arange(n_items + 1)).astype(np.int64)
     return Entries(indptr, voter.astype(np.int32), classes.astype(np.int16), distribution)
-
-
-def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDArray[Any]:
-    """Class indices; values that are neither a class nor an abstention become -2."""
-    cells = dense.flat if dense.dtype.kind == "O" else ()
-    for cell in cells:
-        if isinstance(cell, (list, dict, set, np.ndarray)):
-            raise VoteError(
-                f"A vote is the name or the index of a class, or missing; got {cell!r:.80}."
-            )
-    return labels.codes(dense)
 
 
 def normalized(

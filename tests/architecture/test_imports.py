@@ -21,6 +21,7 @@ LEVELS = (
     (
         "vote_entries",
         "long_votes",
+        "gold",
         "labels",
         "label_sets",
         "errors",

@@ -30,7 +30,7 @@ from wiesel.label_models.confidence import (
 from wiesel.labels import FloatArray
 from wiesel.votes import VoteMatrix
 
-__all__ = ["judge_workers", "worker_mistakes"]
+__all__ = ["expected_answers", "judge_workers", "worker_mistakes"]
 
 NUMBERS_AT_ONCE = 2**22
 LEAST_LIKELIHOOD = 0.02
@@ -194,6 +194,14 @@ def worker_mistakes(
             )
         )
     return pl.concat(rows).sort("times", descending=True, maintain_order=True)
+
+
+def expected_answers(model: Any, votes: VoteMatrix, proba: FloatArray) -> npt.NDArray[np.float64]:
+    """Return the expected answers of each worker by true class, judged by the others' answers.
+
+    (workers, true, answered); only answers to items that others answered, too.
+    """
+    return np.concatenate([counts for _, counts in _expected_answers(model, votes, proba)])
 
 
 def _number_of_answers(votes: VoteMatrix) -> npt.NDArray[np.int64]:

@@ -27,6 +27,7 @@ __all__ = ["DEFAULT_METHOD", "aggregate", "aggregated"]
 DEFAULT_METHOD = "dawid_skene"
 
 _MISTAKES = 10
+_CLASSES = ("true", "answered")
 
 
 @verb
@@ -55,6 +56,15 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     gold: Annotated[
         Path | None, typer.Option(help="Known labels, from which confidences are calibrated.")
     ] = None,
+    seconds: Annotated[
+        str | None, typer.Option(help="The column of how long an answer took.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="The column of when an answer was given.")
+    ] = None,
+    anonymous: Annotated[
+        bool, typer.Option("--anonymous", help="Numbers instead of the workers' names.")
+    ] = False,
     workers: Annotated[Path | None, typer.Option(help="Write the table of workers here.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
     question: Question = None,
@@ -78,6 +88,9 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
         ordered=ordered,
         repeated=None if repeated == "all" else repeated,
         gold=gold,
+        seconds=seconds,
+        time=time,
+        anonymous=anonymous,
         question=question,
         format=output_format,
     )
@@ -90,7 +103,10 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
         method=method,
         repeated=repeated,
         gold=None if gold is None else read_rows(gold),
+        seconds=seconds,
+        time=time,
     )
+    found = found.anonymous() if anonymous else found
     written: dict[str, Path] = {}
     if output is not None:
         if annotations is not None and (output_format or output.suffix == ".json"):
@@ -175,8 +191,17 @@ def _data(found: "Aggregation", with_labels: bool) -> dict[str, Any]:
         "class_shares": found.class_shares(),
         "workers": found.worker_table.to_records(),
         "mistakes": found.mistake_frame.to_dicts(),
+        "groups": _groups(found),
     }
     return {**data, "labels": found.label_frame.to_dicts()} if with_labels else data
+
+
+def _groups(found: "Aggregation") -> list[dict[str, Any]]:
+    names = found.votes.labels.names
+    return [
+        {**row, **{key: None if row[key] is None else names[row[key]] for key in _CLASSES}}
+        for row in found.groups.to_dicts()
+    ]
 
 
 def _text(found: "Aggregation") -> str:

@@ -112,7 +112,10 @@ def apply(  # noqa: PLR0913 - the options of the command line
     if batch_answers:
         tell(str(read_batch_answers(loaded, data, *batch_answers)))
     if dry_run or batch_requests is not None:
-        words = [word for path in lfs for word in ("--lfs", path)]
+        words: list[object] = [word for path in lfs for word in ("--lfs", path)]
+        words += ["--labels", labels] if labels else []
+        words += ["--ordered"] if ordered else []
+        words += ["--id", id_column] if id_column else []
         step = command_line("wiesel", "apply", data, *words, "-o", output)
         return planned(loaded, data, prices, batch_requests, step)
     if not output.suffix:

@@ -1,8 +1,8 @@
 """`wiesel predict`: classes and probabilities for rows, from a file or as a stream."""
 
-import json
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["predict"]
 
-_AT_ONCE = 64
+_AT_ONCE = 2048
 """The maximum number of stream lines that are predicted together."""
-_LONGEST_LINE = 64 * 2**20
 _BLOCK = 2**20
 _SHOWN = 20
 
@@ -46,49 +45,109 @@ def predict(
         str,
         typer.Option(help="local; ray; or ray:ADDRESS, a cluster, which reads Parquet files."),
     ] = "local",
+    errors: Annotated[
+        Path | None,
+        typer.Option(
+            help="A table (or with -, JSON lines) for bad rows; by default they have an `error` in "
+            "the output."
+        ),
+    ] = None,
 ) -> Answer | None:
-    """Predict the classes of rows, or the spans of texts."""
+    """Predict the classes of rows, or the spans of texts.
+
+    Rows are read and written in pieces, and an interrupted call continues where it was. A row that
+    cannot be predicted gets an error instead of a class; if there are any, the exit code is 3.
+    """
     from wiesel.io.files import check_table_target
     from wiesel.io.rows import refuse_overwriting
 
     if is_span_model(model):
         return predict_spans(model, Path(data), output, id_column=id_column)
-    refuse_overwriting([data], output)
+    refuse_overwriting([data], output, errors)
     if engine != "local":
         return _on_cluster(model, data, output, id_column, (engine, end_model))
     check_table_target(output)
     bundle = load_named(model, end_model, data)
     if data == "-":
-        _stream(bundle)
-        return None
-    from wiesel.io import explained, write_rows
-    from wiesel.project.outputs import prediction_frame
-    from wiesel.project.rows import with_ids
+        return _stream(bundle, errors)
+    check_table_target(errors)
+    if Path(data).suffix == ".npy":
+        return _of_array(bundle, Path(data), output)
+    return _of_rows(bundle, (model, data), (output, errors), given_options(id=id_column), end_model)
 
-    rows, inputs = frame_and_inputs(bundle, Path(data))
+
+def _of_rows(
+    bundle: "Bundle",
+    given: tuple[Path, str],
+    targets: tuple[Path | None, Path | None],
+    ids: list[str],
+    end_model: str | None,
+) -> Answer:
+    """Predict the rows of files, piece by piece."""
+    from wiesel.project.predicting import BAD_ROWS, predict_file
+
+    (model, data), (output, errors) = given, targets
+    found = predict_file(bundle, data, output, ids[1] if ids else None, errors)
+    counts = dict(found.counts.most_common())
+    result: dict[str, Any] = {"n_items": found.n_items, "counts": counts}
+    for file in filter(None, targets):
+        tell(f"Wrote {file}.")
+    text = _counted(counts)
+    if found.frame is not None:
+        result["predictions"] = found.frame.to_dicts()
+        text = _shown(found.frame)
+    named = given_options(end_model=end_model)
+    step = command_line("wiesel", "evaluate", model, data, *named)
+    if not _has_labels(data):
+        again = (*ids, *named, "-o", "predictions.csv")
+        step = "" if output else command_line("wiesel", "predict", model, data, *again)
+    if found.n_errors:
+        result |= {"n_errors": found.n_errors, "errors": found.examples}
+        tell(f"{found.n_errors:,} of {found.n_items:,} rows could not be predicted:")
+        for problem in found.examples:
+            tell(f"  {problem}")
+    return Answer(result, text, step, exit_code=BAD_ROWS if found.n_errors else 0)
+
+
+def _of_array(bundle: "Bundle", data: Path, output: Path | None) -> Answer:
+    """Predict the vectors of an array."""
+    import polars as pl
+
+    from wiesel.io import write_rows
+    from wiesel.project.outputs import prediction_frame
+
+    _, inputs = frame_and_inputs(bundle, data)
     proba = bundle.model.predict_proba(inputs)
-    with explained(data):
-        ids = with_ids(_indexed(len(proba)) if rows is None else rows, id_column)["id"]
+    ids = pl.Series("id", range(len(proba)), pl.Int64)
     frame = prediction_frame(ids, bundle.model, proba)
-    if output is not None:
-        write_rows(frame, output)
-        tell(f"Wrote {output}.")
-    counts = frame["prediction"].value_counts(sort=True).rows()
-    text = "\n".join(f"{count:>8,}  {name}" for name, count in counts)
-    options = given_options(end_model=end_model)
-    step = ""
-    if rows is not None and "label" in rows.columns and rows["label"].null_count() < len(rows):
-        step = command_line("wiesel", "evaluate", model, data, *options)
-    elif output is None:
-        again = [*given_options(id=id_column), *options, "-o", "predictions.csv"]
-        step = command_line("wiesel", "predict", model, data, *again)
-    result: dict[str, Any] = {"n_items": len(frame), "counts": dict(counts)}
+    counts = dict(frame["prediction"].value_counts(sort=True).iter_rows())
+    result: dict[str, Any] = {"n_items": len(frame), "counts": counts}
     if output is None:
-        result["predictions"] = frame.to_dicts()
-        text = frame.head(_SHOWN).write_csv(separator="\t", float_precision=4).rstrip()
-        hidden = len(frame) - _SHOWN
-        text += f"\n{hidden:,} more: write all of them with -o FILE" if hidden > 0 else ""
-    return Answer(result, text, step)
+        return Answer({**result, "predictions": frame.to_dicts()}, _shown(frame))
+    write_rows(frame, output)
+    tell(f"Wrote {output}.")
+    return Answer(result, _counted(counts))
+
+
+def _shown(frame: Any) -> str:
+    text: str = frame.head(_SHOWN).write_csv(separator="\t", float_precision=4).rstrip()
+    hidden = len(frame) - _SHOWN
+    return text + (f"\n{hidden:,} more: write all of them with -o FILE" if hidden > 0 else "")
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return "\n".join(f"{count:>8,}  {name}" for name, count in counts.items())
+
+
+def _has_labels(data: str) -> bool:
+    """Whether rows have gold labels, as far as their beginning shows."""
+    from wiesel.io.rows import read_batches
+
+    try:
+        first = next(iter(read_batches(data, batch_size=1000)))
+    except DataError:
+        return False
+    return "label" in first.columns and first["label"].null_count() < len(first)
 
 
 def _on_cluster(
@@ -117,79 +176,70 @@ def _on_cluster(
     return Answer({"n_items": sum(counts.values()), "counts": counts}, text)
 
 
-def _indexed(n_items: int) -> Any:
-    import polars as pl
-
-    return pl.DataFrame({"id": range(n_items)})
-
-
-def _stream(bundle: "Bundle") -> None:
+def _stream(bundle: "Bundle", errors: Path | None) -> Answer:
     """Read rows as JSON lines, and write each with its prediction as it arrives."""
-    from wiesel.project.outputs import predicted_names
+    from wiesel.project.predicting import BAD_ROWS, predict_records
     from wiesel.saving import plain_data
 
-    names = bundle.labels.names
-    for batch in _batches(sys.stdin.buffer):
-        proba = bundle.predict_proba([row for _, row in batch])
-        predicted = predicted_names(bundle.model, proba)
-        for (_, row), name, values in zip(batch, predicted, proba.tolist(), strict=True):
-            known = {"id": row["id"]} if "id" in row else {}
-            answer = {**known, "prediction": name, "proba": dict(zip(names, values, strict=True))}
-            typer.echo(json_text(plain_data(answer)))  # an id may be NaN, which is no JSON
-        sys.stdout.flush()
+    n_items = n_errors = 0
+    with nullcontext() if errors is None else errors.open("w", encoding="utf-8") as apart:
+        for batch in _batches(sys.stdin.buffer):
+            rows = [row for _, row, _ in batch]
+            answers = predict_records(bundle, rows, [problem for *_, problem in batch])
+            for (number, *_), answer in zip(batch, answers, strict=True):
+                n_items += 1
+                if "error" in answer:
+                    n_errors += 1
+                    answer = {"line": number, **answer}
+                line = json_text(plain_data(answer))  # an id may be NaN, which is no JSON
+                if apart is not None and "error" in answer:
+                    apart.write(f"{line}\n")
+                else:
+                    typer.echo(line)
+            sys.stdout.flush()
+    if n_errors:
+        tell(f"{n_errors:,} of {n_items:,} lines could not be predicted.")
+    return Answer({}, exit_code=BAD_ROWS if n_errors else 0, quiet=True)
 
 
-def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
+_Line = tuple[int, dict[str, Any] | None, str]
+"""The number of a line, the row in it, and what is wrong with it."""
+
+
+def _batches(stream: Any) -> Iterator[list[_Line]]:
     """Yield batches of the rows that have arrived, with their line numbers."""
-    number, batch = 0, []
+    from wiesel.io.lenient import json_row
+
+    number = 0
     for lines in _lines_as_they_arrive(stream):
+        batch: list[_Line] = []
         for line in lines:
             number += 1
+            if not line.strip():
+                continue
             try:
-                batch += [(number, _row(line, number))] if line.strip() else []
-            except DataError:
-                # The lines before the invalid one are answered first.
-                if batch:
-                    yield batch
-                raise
-            # Rows with other columns go into another table; a shared one would have empty cells.
-            if len(batch) > 1 and batch[-1][1].keys() != batch[0][1].keys():
-                yield batch[:-1]
-                batch = batch[-1:]
+                batch.append((number, json_row(line, number), ""))
+            except DataError as error:
+                batch.append((number, None, str(error)))
             if len(batch) == _AT_ONCE:
                 yield batch
                 batch = []
         if batch:
             yield batch
-            batch = []
 
 
 def _lines_as_they_arrive(stream: Any) -> Iterator[list[bytes]]:
     """Yield the available lines without waiting for more, so that each typed line is answered."""
-    rest = b""
+    from wiesel.io.lenient import LONGEST_LINE
+
+    rest, skipped = b"", False
     while block := stream.read1(_BLOCK):
         *lines, rest = (rest + block).split(b"\n")
+        if skipped and lines:  # the end of a line that was too long
+            lines, skipped = lines[1:], False
         yield lines
-        if len(rest) > _LONGEST_LINE:
-            break
-    if rest:
+        if len(rest) > LONGEST_LINE:
+            yield [rest] if not skipped else []
+            rest, skipped = b"", True
+    if rest and not skipped:
         yield [rest]
-
-
-def _row(line: bytes, number: int) -> dict[str, Any]:
-    if len(line) > _LONGEST_LINE:
-        limit = f"{_LONGEST_LINE // 2**20} MB"
-        raise DataError(f"Line {number} of the input is longer than {limit}; rows are JSON lines.")
-    try:
-        row = json.loads(line.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        problem = f"Line {number} of the input is not UTF-8 text, from its byte {error.start} on."
-        raise DataError(problem) from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"Line {number} of the input is not JSON: {error}.") from error
-    if not isinstance(row, dict):
-        raise DataError(
-            f"Line {number} of the input is a {type(row).__name__}; each line is one object, such "
-            'as {"text": "..."}.'
-        )
-    return row

@@ -39,6 +39,10 @@ class Answer:
     """The output without `--json`: a string, or an object that Rich can print."""
     next_step: str = ""
     """The command to run next, as it can be run. A word in capitals is for the user to fill in."""
+    exit_code: int = 0
+    """What schedulers see; above 2 if the work is done, but a person should look at the result."""
+    quiet: bool = False
+    """Whether all output has been written already."""
 
 
 def verb(function: Callable[..., Answer | None]) -> Callable[..., None]:
@@ -53,7 +57,10 @@ def verb(function: Callable[..., Answer | None]) -> Callable[..., None]:
         with _errors_in_one_line(as_json, debug, words), _plain_warnings(words), rest:
             answer = function(*arguments, **options)
         if answer is not None:
-            _print(answer, as_json)
+            if not answer.quiet:
+                _print(answer, as_json)
+            if answer.exit_code:
+                raise typer.Exit(answer.exit_code)
 
     signature = inspect.signature(function)
     added = [

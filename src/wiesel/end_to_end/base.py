@@ -22,14 +22,15 @@ from wiesel.end_to_end.checks import (
     covered_items,
     explained,
     feature_facts,
+    gold_items,
     gold_validation,
-    gold_votes,
     network_copy,
     predicted_proba,
+    validation_items,
 )
 from wiesel.end_to_end.diagnosis import warn_if_votes_are_ignored
 from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
-from wiesel.end_to_end.fine_tuning import FineTuning, fine_tune
+from wiesel.end_to_end.fine_tuning import FineTuning, LearnedGold, fine_tune, learn_gold, usable
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -121,6 +122,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     """(n_labels, 2): the scale and offset of the logits; None leaves them as trained."""
     selection_: dict[str, Any] = field(init=False, repr=False)
     """Which epoch was kept, and by which metric."""
+    learned_gold_: LearnedGold | None = field(init=False, repr=False)
+    """Honest predictions of the gold items that were learned; None without any."""
     trained_on_: dict[str, Any] = field(init=False, repr=False)
     """How many items and features were used, and a fingerprint of the votes."""
     members_: tuple[Any, ...] = field(init=False, repr=False)
@@ -137,9 +140,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         votes: Any,
         validation: GoldSet | None = None,
         *,
+        gold: Any = None,
         engine: TrainingEngine | None = None,
     ) -> Self:
-        """Train on inputs and votes; `validation=(X, y)` selects the epoch and the threshold.
+        """Train on inputs and votes, then on gold labels.
 
         Parameters
         ----------
@@ -149,12 +153,32 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             The votes on the same items, matched by id if X has ids, else in the same order: a
             `VoteMatrix`, or `MultiLabelVotes` for several labels.
         validation
-            A few items with gold labels (names or indices, or sets of labels): (X, y), or (X, y,
-            votes) where votes on them are at hand. `Committee` also trains networks on them.
+            Held-out items with gold labels (names or indices, or sets of labels): (X, y), or (X, y,
+            votes). They select the epoch and the threshold. `Committee` learns from them, too.
+        gold
+            Labels to learn from: of the items of X, None where they are unknown; or of further
+            items, as `validation`; or a `wiesel.Gold`, which says how the items were chosen.
         engine
             Other processes that train, such as `RayTrain(workers=2)`; None is this one.
         """
-        return self.fit_given(replace(self.fit_inputs(X, votes), engine=engine), validation)
+        given = replace(self.fit_inputs(X, votes), engine=engine)
+        return self.fit_with_gold(given, validation, gold)
+
+    def fit_with_gold(self, given: FitInputs, validation: GoldSet | None, gold: Any) -> Self:
+        """Fit on the result of `fit_inputs`, and learn gold labels in the form of `fit`."""
+        given = self.with_gold(given, gold)
+        self.fit_given(given, validation)
+        self.recover(given, validation)
+        if given.labeled is not None and not self.fits_itself:
+            learn_gold(self, given.labeled)
+        return self
+
+    def with_gold(self, given: FitInputs, gold: Any) -> FitInputs:
+        """Return the arguments of `fit` with gold labels in the form of `fit`, checked."""
+        if gold is None:
+            return given
+        task = self._task(given)
+        return replace(given, labeled=usable(gold_items(gold, given, task), task))
 
     def predict_proba(self, X: Any) -> Array:
         """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`.
@@ -168,6 +192,17 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         with explained(self.end_model_, inputs):
             logits = predict_logits(self.end_model_, inputs)
         return checked_proba(self.task_.proba(logits, self.calibration_))
+
+    def out_of_fold_proba(self, X: Any, y: Any = None) -> Array:
+        """Return P(class), of gold items from `fit` by networks that have not learned them.
+
+        Use it instead of `predict_proba` to evaluate a model on gold that it has learned. Other
+        items are predicted as by `predict_proba`. The labels `y` are not needed.
+        """
+        inputs = self.inputs_of(X)
+        proba = predicted_proba(self, inputs, len(inputs))
+        seen = self.learned_gold_
+        return proba if seen is None else seen.replaced(inputs, proba)
 
     def member_probas(self, X: Any) -> Array:
         """Return P(class) by every member, or by the one network: (members, n_items, n_classes)."""
@@ -193,7 +228,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         return self.task_.one(self, label)
 
     def fine_tune(self, X: Any, y: Any) -> FineTuning:
-        """Learn a few gold items: all networks are trained on them, pulled toward their weights.
+        """Learn further gold items, a random sample: networks are pulled toward their weights.
 
         Gold is given as names or indices, or sets of labels. The items also tune the threshold, by
         predictions of networks that have not seen them.
@@ -315,7 +350,9 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         check_lengths(given)
         if network is not None:
             check_end_model(network, given.inputs, task)
-        held_out = gold_validation(validation, task, network)
+        held_out, gold = gold_validation(validation, task, network), given.labeled
+        if gold is None:
+            gold = validation_items(validation, held_out, given.votes)
         balance = getattr(self, "class_balance", None)
         return FitPlan(
             data=TrainingData(given.inputs, used=self._items(given, task)),
@@ -323,9 +360,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             labels=task.labels,
             voters=() if given.votes is None else given.votes.voters,
             votes=given.votes,
-            class_balance=task.class_balance(balance, given.votes, held_out),
+            class_balance=task.class_balance(
+                balance, given.votes, None if gold is None else gold.sample
+            ),
             validation=held_out,
-            gold_votes=gold_votes(validation, held_out, given.votes),
+            gold=gold,
         )
 
     def _items(self, given: FitInputs, task: Task) -> npt.NDArray[np.int64]:
@@ -362,8 +401,9 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         return task
 
     def _select(self, validation: Validation | None) -> None:
-        """Record which epoch was kept, and tune the thresholds for F1."""
+        """Record which epoch was kept, and tune the thresholds."""
         self.threshold_, self.calibration_ = self.task_.default_threshold, None
+        self.learned_gold_ = None
         self.selection_ = {"by": "last epoch", "epoch": len(self.history_)}
         if self.history_.interrupted:
             message = f"Training was interrupted after {len(self.history_)} epochs"
@@ -378,7 +418,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         self._tune(validation, validation.proba_by(self.end_model_))
 
     def _tune(self, validation: Validation, proba: Array) -> None:
-        """Calibrate, if the option says so, and tune the thresholds for F1."""
+        """Calibrate, if the option says so, and tune the thresholds."""
         if getattr(self, "calibrated", False):
             logits = predict_logits(self.end_model_, validation.inputs)
             self.calibration_ = self.task_.calibration(logits, validation)
@@ -406,6 +446,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         first, epochs = self.members_[0].selection_, [m.selection_["epoch"] for m in self.members_]
         self.selection_ = {"by": first["by"], "epoch": epochs}
         self.threshold_, self.calibration_ = self.task_.default_threshold, None
+        self.learned_gold_ = None
         if validation is not None and proba is not None and "score" in first:
             self.selection_["score"] = validation.score(proba)
             self._tune(validation, proba)

@@ -88,7 +88,7 @@ def _gold(model: "EndToEndModel") -> list[str]:
     seen = model.selection_.get("trained_on_gold")
     if seen is None:
         return []
-    sentence = f"Some networks also learned from the {seen['items']:,} validation items"
+    sentence = f"The networks also learned from {seen['items']:,} gold labels"
     return [f"- {sentence}: evaluate the model on others."]
 
 

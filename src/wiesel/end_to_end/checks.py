@@ -12,8 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldItems, GoldSet
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError, listed
+from wiesel.gold import Gold
+from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
@@ -36,12 +38,13 @@ __all__ = [
     "explained",
     "feature_facts",
     "first_line",
+    "gold_items",
     "gold_validation",
-    "gold_votes",
     "is_classifier",
     "matched_gold",
     "network_copy",
     "predicted_proba",
+    "validation_items",
 ]
 
 MODULE_ERRORS = (
@@ -187,6 +190,43 @@ def gold_validation(
     return held_out
 
 
+def gold_items(gold: Any, given: FitInputs, task: Task) -> GoldItems:
+    """Return the items with gold labels, given in any form of `fit`, checked.
+
+    Items without a known label are left out.
+    """
+    found = Gold.of(gold)
+    inputs, votes = given.inputs, given.votes
+    if found.X is None:
+        y = in_order_of(votes, found.y, "gold")
+    else:
+        three = found.votes is not None
+        X, y = matched_gold((found.X, found.y, found.votes) if three else (found.X, found.y))
+        inputs, votes = as_inputs(X, "gold X"), found.votes
+    labels = task.gold_labels(y)
+    if len(labels) != len(inputs):
+        raise FeatureError(
+            f"gold needs a label for each of the {len(inputs)} items, None where it is unknown; it "
+            f"has {len(labels)}. Labels of other items are given with their inputs: gold=(X, y)."
+        )
+    rows = np.flatnonzero((labels.reshape(len(labels), -1) != ABSTAIN).any(axis=1))
+    known = task.held_out(as_inputs(inputs.take(rows)), labels[rows])
+    votes = gold_votes(votes, len(labels), given.votes, "gold")
+    on_them = None if votes is None else votes[rows]
+    return GoldItems(known, found.random[rows], on_them, rows if found.X is None else None)
+
+
+def validation_items(
+    validation: GoldSet | None, held_out: Validation | None, votes: Any
+) -> GoldItems | None:
+    """Return the items of a checked validation set as gold, which is a random sample."""
+    if validation is None or held_out is None:
+        return None
+    n_items = len(held_out.gold)
+    on_them = gold_votes(validation[2] if len(validation) == 3 else None, n_items, votes)
+    return GoldItems(held_out, np.ones(n_items, dtype=np.bool_), on_them)
+
+
 def matched_gold(validation: Any) -> tuple[Any, Any]:
     """Return the inputs and gold labels of a validation set in one order: that of its votes."""
     X, y, *votes = validation
@@ -196,23 +236,18 @@ def matched_gold(validation: Any) -> tuple[Any, Any]:
     return X, in_order_of(X, y, "validation y", "validation X")
 
 
-def gold_votes(validation: GoldSet | None, held_out: Validation | None, votes: Any) -> Any:
-    """Return the votes on the validation items, if they were given, checked against `votes`."""
-    if validation is None or held_out is None or len(validation) == 2 or votes is None:
+def gold_votes(found: Any, n_items: int, votes: Any, name: str = "validation") -> Any:
+    """Return the votes on items with gold labels, checked against `votes`; None without any."""
+    if found is None or votes is None:
         return None
-    found = validation[2]
     if type(found) is not type(votes):
         raise ParameterError(
-            f"The third part of validation must be a {type(votes).__name__}, the votes on its "
-            "items; "
+            f"The third part of {name} must be a {type(votes).__name__}, the votes on its items; "
             f"got {type(found).__name__}."
         )
     found.check_same_voters(votes.voters, votes.labels)
-    if found.n_items != len(held_out.gold):
-        raise FeatureError(
-            f"The validation set has {len(held_out.gold)} gold labels, and votes on "
-            f"{found.n_items} items."
-        )
+    if found.n_items != n_items:
+        raise FeatureError(f"{name} has {n_items} gold labels, and votes on {found.n_items} items.")
     return found
 
 

@@ -12,46 +12,44 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, ExplainedModel
-from wiesel.end_to_end.checks import check_training_numbers, gold_validation, gold_votes
-from wiesel.end_to_end.fine_tuning import FineTuning
+from wiesel.end_to_end.checks import (
+    check_training_numbers,
+    gold_items,
+    gold_validation,
+    is_classifier,
+    validation_items,
+)
+from wiesel.end_to_end.fine_tuning import FineTuning, learn_gold, usable
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
+    GoldItems,
     GoldSet,
     PlannedFit,
     check_class_balance,
-    inputs_digest,
 )
-from wiesel.end_to_end.readings import (
-    FeatureChecked,
-    FeatureEM,
-    FeatureLabelModel,
-    GoldWeighted,
-)
-from wiesel.end_to_end.selection import (
-    gold_share,
-    greedy_weights,
-    is_usable,
-    out_of_fold_probas,
-)
+from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureLabelModel
 from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.supervised import Supervised, gold_member
+from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
-from wiesel.row_ids import in_order_of
 from wiesel.tasks import Task
-from wiesel.training import History, Objective, Validation
+from wiesel.training import History, Objective
 
 __all__ = ["Committee", "default_members"]
 
 Members = dict[str, EndToEndModel]
 
 _GOLD = "gold"
-"""The name of the member that learns from gold labels."""
+"""The name of the member that learns gold labels alone."""
+_SHRINKAGE = 50.0
+"""With this many gold items, a network that learned them alone counts half as much as others."""
+_SEEDS_APART = 50
+"""The seeds of the networks that learn gold alone come so far after the first one's."""
 
 
 @dataclass(eq=False)
@@ -62,7 +60,9 @@ class Committee(ExplainedModel):
     several are combined (see `default_members`). Each has its own networks; all networks are
     trained as stacks, and their probabilities are averaged. Copies of a voter count once.
 
-    Without gold, all networks have equal weight. With `validation=(X, y)` the weights come from
+    Without gold, a member that contradicts the others loses weight: its networks count the 8th
+    power of its agreement with them. The shares of the predictions on items with votes are then
+    made those of the class balance (`offsets_`). With `validation=(X, y)` the weights come from
     greedy selection, shrunk toward equal weights if items are few, and a further member learns from
     the gold labels alone. Each of its networks leaves out a fold of these items, and selection,
     score and threshold use its predictions for that fold only. With `validation=(X, y, votes)` yet
@@ -111,46 +111,50 @@ class Committee(ExplainedModel):
     tasks = TwoStage.tasks
     fits_itself = True
 
+    def with_gold(self, given: FitInputs, gold: Any) -> FitInputs:
+        """Return the arguments of `fit` with gold labels in the form of `fit`, checked."""
+        # `fit_given` decides whether they are usable, together with those of `validation`.
+        if gold is None:
+            return given
+        return replace(given, labeled=gold_items(gold, given, self._task(given)))
+
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on what `fit_inputs` returned."""
         self.check_options()
         task, votes = self._task(given), given.votes
         copies = task.copies(votes)
-        merged = replace(given, votes=task.without_copies(votes, copies))
-        # Every member tries its own network on the validation set.
-        held_out = gold_validation(validation, task, None)
-        labeled = gold_votes(validation, held_out, votes)
-        if held_out is not None and self.members is None and not is_usable(held_out, task):
-            validation = held_out = labeled = None
-        if labeled is not None and validation is not None:
-            validation = (*validation[:2], task.without_copies(labeled, copies))
-        balance = task.member_balance(self.class_balance, merged.votes, held_out)
-        members = self._members(task, balance, labeled is not None)
+        held_out = validation_items(validation, gold_validation(validation, task, None), votes)
+        gold = held_out if given.labeled is None else given.labeled.joined(held_out, task)
+        gold = None if gold is None else usable(gold, task)
+        merged = replace(given, votes=task.without_copies(votes, copies), labeled=None)
+        if gold is not None and self.train_on_gold:
+            on_gold = None if gold.votes is None else task.without_copies(gold.votes, copies)
+            merged = replace(merged, labeled=replace(gold, votes=on_gold))
+        balance = task.member_balance(
+            self.class_balance, merged.votes, None if gold is None else gold.sample
+        )
+        members = self._members(task, balance)
         # If one member has to fall back, the others make up for it.
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            fits = _planned(members, merged, validation)
-        gold = None if held_out is None else gold_member(self, held_out, task)
-        if gold is not None and held_out is not None:
-            members[_GOLD] = gold
-            labeled_items = FitInputs(held_out.inputs, gold=held_out.gold, labels=task.labels)
-            fits[_GOLD] = plan_all(gold.without_folds(), labeled_items, None)
-        blind = self.members is None and held_out is None and task.compares_members
-        fitted = _fitted(members, fits, merged, validation, any_collapsed=blind)
+            fits = _planned(members, merged)
+        blind = self.members is None and gold is None and task.compares_members
+        fitted = _fitted(members, fits, merged, any_collapsed=blind)
         # Learned attributes are set last: after a failed fit there are none of another one.
         self.labels_, self.voters_, self.copies_ = task.labels, votes.voters, dict(copies)
-        self._keep_members(fitted, held_out, (merged, balance) if blind else None)
+        learns = (
+            gold is not None
+            and self.train_on_gold
+            and not any(m.history_.interrupted for m in fitted.values())
+        )
+        if gold is not None and learns:
+            self._add_gold(fitted, gold, task)
+        given_blind = (merged, balance) if blind else None
+        self._keep_members(fitted, 0 if gold is None else len(gold), given_blind)
+        if gold is not None and learns:
+            learn_gold(self, gold)
+        elif gold is not None and gold.sample is not None:
+            self._tune(gold.sample, gold.sample.proba_by(self.end_model_))
         return self
-
-    def out_of_fold_proba(self, X: Any, y: Any) -> npt.NDArray[np.float64]:
-        """Return P(class) of the validation items of `fit`, which networks may have trained on.
-
-        It is the average of the members, as in `predict_proba`, except that an item is predicted
-        only by networks that were not trained on it. Give the same items in the same order.
-        """
-        self.check_fitted()
-        gold = self.task_.held_out(self.inputs_of(X), in_order_of(X, y, "y", "X"))
-        probas = out_of_fold_probas(self.members_, gold.inputs, gold.gold)
-        return _weighted(np.array(list(self.member_weights_.values())), probas)
 
     def fine_tune(self, X: Any, y: Any) -> FineTuning:
         """Learn a few gold items, as `EndToEndModel.fine_tune`; they replace the offsets."""
@@ -231,16 +235,14 @@ class Committee(ExplainedModel):
                 option="members",
             )
 
-    def _members(self, task: Task, balance: Any, with_gold_votes: bool) -> Members:
+    def _members(self, task: Task, balance: Any) -> Members:
         if self.members is not None:
             found: Members = {}
             for member in self.members:
                 found[_free_name(member, found)] = copy.deepcopy(member)
             return found
         shared = {**self.shared_options(), "class_balance": balance}
-        return default_members(
-            self.end_model, task.n_classes, with_gold_votes, self.networks, **shared
-        )
+        return default_members(self.end_model, task.n_classes, self.networks, **shared)
 
     def _label_members(self) -> list[tuple[str, Any, Any]]:
         """The members with soft labels: their names and weights."""
@@ -256,47 +258,54 @@ class Committee(ExplainedModel):
         networks = [member.end_model_ for member in self.members_]
         return self.task_.average(networks, list(self.member_weights_.values()), self.offsets_)
 
+    def _add_gold(self, fitted: Members, gold: GoldItems, task: Task) -> None:
+        """Add a default member that learns gold labels alone; so far, its networks are untrained.
+
+        What votes get wrong everywhere, networks that have learned votes hardly forget.
+        """
+        if self.members is not None or is_classifier(self.end_model):
+            return
+        if task.kind not in Supervised.tasks:
+            return
+        seed = self.seed + _SEEDS_APART
+        options = {**self.shared_options(), "seed": seed, "checkpoint": None}
+        member = Supervised(
+            reseeded(self.end_model, seed), members=2 * self.networks, labels=task.labels, **options
+        )
+        given = FitInputs(gold.known.inputs, gold=gold.known.gold, labels=task.labels)
+        parts = separate(member)
+        for part in parts:
+            part.planned(given, None).finish(History([{"epoch": 1}]))
+        member.join(parts)
+        fitted[_GOLD] = member
+
     def _keep_members(
-        self,
-        fitted: Members,
-        validation: Validation | None,
-        blind: tuple[FitInputs, Any] | None,
+        self, fitted: Members, n_gold: int, blind: tuple[FitInputs, Any] | None
     ) -> None:
         members, task = list(fitted.values()), self.task_
         n_networks = np.array([max(1, len(member.members_)) for member in members])
         # A member that has collapsed on a label has no weight for it, unless all have.
         able = task.able([member.history_ for member in members])
-        weights, proba = (n_networks * able.T).T, None
+        weights = (n_networks * able.T).T
+        # Networks that learned from few gold items alone are poor and too confident.
+        of_gold = [isinstance(member, Supervised) for member in members]
+        weights[of_gold] *= n_gold / (n_gold + _SHRINKAGE)
         weights, self.offsets_ = weights / weights.sum(axis=0), None
         networks = [member.end_model_ for member in members]
         combined = None if blind is None else task.combined(networks, weights, *blind)
         if combined is not None:
             weights, self.offsets_ = combined.weights, combined.offsets
-        if validation is not None:
-            # Networks that learned from few gold items are poor and too confident.
-            of_gold = [isinstance(member, Supervised) for member in members]
-            weights[of_gold] *= gold_share(len(validation.gold))
-            probas = out_of_fold_probas(members, validation.inputs, validation.gold)
-            weights = weights / weights.sum(axis=0)
-            for place, own, gold in task.judged(probas, validation):
-                rows = np.flatnonzero(weights[:, *place] > 0)
-                weights[rows, *place] = greedy_weights(own[rows], gold, weights[rows, *place])
-            proba = _weighted(weights, probas)
         self.members_ = tuple(members)
         self.member_weights_ = dict(
             zip(fitted, weights.tolist() if weights.ndim == 1 else weights, strict=True)
         )
         self.end_model_ = self._average()
-        # The member that learns from gold has other items, too: its curves compare with no other's.
         losses = [(isinstance(m, Supervised), getattr(m, "loss", None)) for m in members]
         self.history_ = History.of_members([member.history_ for member in members], losses)
         self.trained_on_ = members[0].trained_on_
-        self._select_for_all(validation, proba)
+        self._select_for_all(None, None)
         if combined is not None:
             self.selection_["agreement"] = combined.agreement
-        if validation is not None and _GOLD in fitted:
-            seen = inputs_digest(validation.inputs).hex()
-            self.selection_["trained_on_gold"] = {"items": len(validation.gold), "digest": seen}
 
     def vote_effects(self, one: Any, votes: Any) -> Any:
         """Return the effects of the votes on one item, and each member's soft label."""
@@ -314,7 +323,6 @@ class Committee(ExplainedModel):
 def default_members(
     end_model: nn.Module,
     n_classes: int,
-    with_gold_votes: bool = False,
     networks: int = 2,
     seed: int = 0,
     **options: Any,
@@ -341,10 +349,6 @@ def default_members(
     }
     if n_classes > 2:
         stages["feature_em_mig"] = FeatureEM(), "mig"
-    if with_gold_votes:
-        stages["gold_weighted"] = GoldWeighted(), "ce"
-    if with_gold_votes and n_classes > 2:
-        stages["gold_weighted_mig"] = GoldWeighted(), "mig"
     members: Members = {}
     for name, (label_model, loss) in stages.items():
         network = reseeded(end_model, seed) if members else end_model
@@ -369,22 +373,16 @@ def _free_name(member: EndToEndModel, taken: Members) -> str:
     return name if name not in taken else f"{name}_{len(taken) + 1}"
 
 
-def _planned(
-    members: Members, given: FitInputs, validation: GoldSet | None
-) -> dict[str, list[PlannedFit]]:
+def _planned(members: Members, given: FitInputs) -> dict[str, list[PlannedFit]]:
     """Plan all networks of all members; label models with the same options are fitted once."""
     parts = {name: separate(member) for name, member in members.items()}
     # A copy of the inputs: what the label models share is freed when all are planned.
-    fits = plan_all([part for own in parts.values() for part in own], replace(given), validation)
+    fits = plan_all([part for own in parts.values() for part in own], replace(given), None)
     return {name: [fit for fit in fits if fit.model in own] for name, own in parts.items()}
 
 
 def _fitted(
-    members: Members,
-    fits: dict[str, list[PlannedFit]],
-    given: FitInputs,
-    validation: GoldSet | None,
-    any_collapsed: bool,
+    members: Members, fits: dict[str, list[PlannedFit]], given: FitInputs, any_collapsed: bool
 ) -> Members:
     """Train all planned fits, as stacks if possible, and return the usable members.
 
@@ -395,9 +393,8 @@ def _fitted(
     for name, own in fits.items():
         member = members[name]
         if len(own) > 1:
-            # The networks that learned from gold cannot be validated on it as a whole.
-            member.join(begun([fit.model for fit in own]), None if name == _GOLD else validation)
-        member.recover(given, validation)
+            member.join(begun([fit.model for fit in own]))
+        member.recover(given, None)
         fitted[name] = member
     kept = begun(list(fitted.values()))
     usable = {name: member for name, member in fitted.items() if member in kept}
@@ -405,9 +402,9 @@ def _fitted(
 
 
 def _healthy(fitted: Members) -> Members:
-    """The members that have not collapsed to one class; all if those that read votes all have."""
+    """The members that have not collapsed to one class; all members if all have."""
     kept = {name: m for name, m in fitted.items() if not m.task_.collapsed(m.history_).all()}
-    if len(kept) == len(fitted) or not kept.keys() - {_GOLD}:
+    if len(kept) in (0, len(fitted)):
         return fitted
     dropped = [name for name in fitted if name not in kept]
     warn_user(
@@ -415,12 +412,3 @@ def _healthy(fitted: Members) -> Members:
         WieselWarning,
     )
     return kept
-
-
-def _weighted(
-    weights: npt.NDArray[np.float64], probas: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """The weighted sum over members; weights are (members,), or (members, n_labels)."""
-    if weights.ndim == 1:
-        return np.asarray(np.tensordot(weights, probas, axes=1))
-    return np.asarray((weights[:, None] * probas).sum(axis=0))

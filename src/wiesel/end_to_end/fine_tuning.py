@@ -1,6 +1,7 @@
-"""Fine-tuning on a few gold items: every network learns them, pulled toward its weights."""
+"""Learning from gold labels: networks trained on votes are fine-tuned, pulled to their weights."""
 
 import copy
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,26 +12,43 @@ import torch
 from torch import nn
 
 from wiesel.end_to_end.checks import gold_validation
-from wiesel.end_to_end.plan import inputs_digest
+from wiesel.end_to_end.plan import GoldItems
 from wiesel.end_to_end.sklearn_stage import ClassifierModule
-from wiesel.errors import FeatureError, ParameterError
+from wiesel.errors import FeatureError, ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.nn.stacking import NotStackable
-from wiesel.training import Objective, TrainingData, TrainOptions, seeded, train, train_together
+from wiesel.tasks import OneLabelTask, Task
+from wiesel.training import (
+    Inputs,
+    Objective,
+    TrainingData,
+    TrainOptions,
+    seeded,
+    train,
+    train_together,
+)
 from wiesel.training.validation import stratified_folds
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
 
-__all__ = ["FineTuning", "fine_tune"]
+__all__ = [
+    "FineTuning",
+    "LearnedGold",
+    "fine_tune",
+    "gold_folds",
+    "keep_honest",
+    "learn_gold",
+    "usable",
+]
 
 Array = npt.NDArray[np.float64]
 
 _FOLDS = 5
-_FEWEST = 4
+_FEWEST = 2
 """With fewer gold items than this, nothing is learned from them."""
-_PULL = 10.0
-"""The weight of the squared distance from the weights before, divided by the number of items: the
-prior of the weights counts the same for any number of items."""
+_PULL = 1000.0
+"""The weight of the squared distance from the weights before, divided by the square of the number
+of items: ten items move a network little, and hundreds wherever they say."""
 _STEPS, _RATE, _BATCH = 150, 2e-3, 256
 _UNSURE = 0.1
 """The share of a gold label that is spread over the classes: few items make nothing certain."""
@@ -47,61 +65,182 @@ class FineTuning:
     """The mean log loss after it; each item is predicted by networks that left it out."""
 
 
+@dataclass(frozen=True)
+class LearnedGold:
+    """The gold items that a model learned, and predictions by networks that left them out."""
+
+    items: tuple[str, ...]
+    """A hash of each item."""
+    proba: Array
+    """P(class) of each item."""
+
+    @classmethod
+    def of(cls, inputs: Inputs, proba: Array) -> "LearnedGold":
+        """Return the predictions of some inputs."""
+        return cls(tuple(_hashes(inputs)), proba)
+
+    def replaced(self, inputs: Inputs, proba: Array) -> Array:
+        """Return P(class) in which the items that the model learned have these predictions."""
+        place = {item: row for row, item in enumerate(self.items)}
+        found = [(row, place[item]) for row, item in enumerate(_hashes(inputs)) if item in place]
+        honest = proba.copy()
+        for row, own in found:
+            honest[row] = self.proba[own]
+        return honest
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data to save."""
+        return {"items": list(self.items), "proba": self.proba.tolist()}
+
+    @classmethod
+    def from_dict(cls, values: Any, task: Task) -> "LearnedGold | None":
+        """Return what was saved, checked; None for a model without gold."""
+        if values is None:
+            return None
+        items = tuple(str(item) for item in values["items"])
+        proba = np.asarray(values["proba"], dtype=np.float64)
+        if len(items) != len(proba) or not np.isfinite(proba).all() or proba.ndim != 2:
+            raise SavedModelError("The saved predictions of the gold items do not fit them.")
+        return cls(items, task.checked_proba(proba, "The saved predictions of the gold items"))
+
+
 def fine_tune(model: "EndToEndModel", X: Any, y: Any) -> FineTuning:
-    """Train all networks of a fitted model on gold items, pulled toward their weights.
-
-    Each network minimizes, by Adam, with dropout off and the statistics of BatchNorm fixed::
-
-        mean cross-entropy of the gold items + 10 / items * |theta - theta_before|^2
-
-    Every network of an ensemble leaves out one of five folds of the items. So each item is
-    predicted by networks that have not seen it, which gives the loss afterwards, and tunes the
-    threshold. A single network learns from all items; copies of it leave out a fold.
-    """
-    gold: Any = gold_validation((X, y), model.task_, model.end_model_)
-    _check(model, gold)
-    leaves = list(_leaves(model))
-    folds = stratified_folds(gold.gold, min(_FOLDS, len(gold.gold)), model.seed)
-    # A network of few has to know all items; copies of it tell how well that works.
-    copied = len(leaves) < len(folds)
-    networks = [leaf.end_model_ for leaf in leaves]
-    left_out = [k % len(folds) for k in range(len(leaves))]
-    if copied:
-        extra = [(copy.deepcopy(net), k) for net in networks for k in range(len(folds))]
-        networks = [*networks, *(net for net, _ in extra)]
-        left_out = [-1] * len(leaves) + [k for _, k in extra]
-    before = gold.proba_by(model.end_model_)
-    _train(model, networks, [None if k < 0 else folds[k] for k in left_out], gold)
-    judges = list(zip(networks, left_out, strict=True))[len(leaves) if copied else 0 :]
-    proba = np.empty_like(before)
-    for number, fold in enumerate(folds):
-        parts = [gold.proba_by(net)[fold] for net, own in judges if own == number]
-        proba[fold] = np.mean(parts, axis=0)
-    threshold = gold.best_threshold(proba)
-    model.threshold_ = model.threshold_ if threshold is None else threshold
-    return FineTuning(len(gold.gold), gold.log_loss(before), gold.log_loss(proba))
-
-
-def _check(model: "EndToEndModel", gold: Any) -> None:
-    if len(gold.gold) < _FEWEST:
-        raise FeatureError(f"fine_tune() needs {_FEWEST} gold items or more; got {len(gold.gold)}.")
-    if any(isinstance(leaf.end_model_, ClassifierModule) for leaf in _leaves(model)):
+    """Train all networks of a fitted model on further gold items, which are a random sample."""
+    known: Any = gold_validation((X, y), model.task_, model.end_model_)
+    if len(known.gold) < _FEWEST:
+        raise FeatureError(
+            f"fine_tune() needs {_FEWEST} gold items or more; got {len(known.gold)}."
+        )
+    if any(isinstance(leaf.end_model_, ClassifierModule) for leaf, _ in _leaves(model)):
         raise ParameterError(
             "A scikit-learn classifier cannot be trained further: fit it again, with the gold "
             "items among its rows."
         )
-    seen = model.selection_.get("trained_on_gold", {})
-    if seen.get("digest") == inputs_digest(gold.inputs).hex():
+    seen = model.learned_gold_
+    if seen is not None and not set(_hashes(known.inputs)).isdisjoint(seen.items):
         raise ParameterError(
-            "Networks of this committee have already learned from these gold items. Fine-tune it "
-            "on others, or fit it with train_on_gold=False."
+            "The model has already learned from some of these gold items. Fine-tune it on others, "
+            "or fit it again with all of them as gold."
         )
+    before = known.proba_by(model.end_model_)
+    learn_gold(model, GoldItems(known, np.ones(len(known.gold), dtype=np.bool_)))
+    after: Any = model.learned_gold_
+    return FineTuning(len(known.gold), known.log_loss(before), known.log_loss(after.proba))
 
 
-def _leaves(model: Any) -> Iterator[Any]:
-    """The models with a network of their own: the members of members."""
-    for member in model.members_ or (model,):
-        yield from (member,) if member is model else _leaves(member)
+def usable(gold: GoldItems, task: Task) -> GoldItems | None:
+    """Return gold items if something can be learned from them; else None, with a warning."""
+    if len(gold) < _FEWEST:
+        return None
+    found = np.unique(gold.known.gold)
+    if task.kind == OneLabelTask.kind and len(found) == 1:
+        # Nothing tells what other classes look like: every network would learn to say this one.
+        name = task.labels.names[found[0]]
+        warn_user(
+            f"All {len(gold)} gold labels are {name!r}, so they cannot teach what other classes "
+            "look like, and are ignored. Give labels of several classes.",
+            WieselWarning,
+        )
+        return None
+    return gold
+
+
+def learn_gold(model: "EndToEndModel", gold: GoldItems) -> None:
+    """Train all networks of a fitted model on gold items, pulled toward their weights.
+
+    Each network minimizes, by Adam, with dropout off and the statistics of BatchNorm fixed::
+
+        mean cross-entropy of the gold items + 1000 / items**2 * |theta - theta_before|^2
+
+    All of them learn all items. Copies of them leave out one of five folds of the items each: an
+    item's predictions by those that have not seen it are honest, and tune the threshold. Networks
+    that have not seen votes are not pulled. A scikit-learn classifier has learned the items before,
+    in its own fit.
+    """
+    known: Any = gold.known
+    parts: list[tuple[Any, Array]] = []
+    stacks: dict[float, list[tuple[nn.Module, Array]]] = {}
+    for leaf, weight in _leaves(model):
+        if isinstance(leaf.end_model_, ClassifierModule):
+            parts.append((weight, leaf.out_of_fold_proba(known.inputs)))
+        else:
+            pull = _PULL / len(gold) ** 2 if leaf.voters_ else 0.0
+            stacks.setdefault(pull, []).append((leaf.end_model_, np.asarray(weight)))
+    for pull, stack in stacks.items():
+        networks, weights = [network for network, _ in stack], [weight for _, weight in stack]
+        parts.append((np.sum(weights, axis=0), _learned(model, networks, weights, known, pull)))
+    total = np.sum([weight for weight, _ in parts], axis=0)
+    proba = np.sum([weight / total * own for weight, own in parts], axis=0)
+    keep_honest(model, gold, proba)
+
+
+def gold_folds(gold: npt.NDArray[np.int64], seed: int) -> list[npt.NDArray[np.int64]]:
+    """Return the folds of gold items that are left out to predict them."""
+    return stratified_folds(gold, min(_FOLDS, len(gold)), seed)
+
+
+def keep_honest(model: "EndToEndModel", gold: GoldItems, proba: Array) -> None:
+    """Keep honest predictions of gold items; calibrate on the random ones, and tune thresholds."""
+    rows = np.flatnonzero(gold.random)
+    sample: Any = gold.sample
+    if sample is not None and getattr(model, "calibrated", False):
+        logits = torch.logit(torch.from_numpy(proba), eps=1e-6)
+        model.calibration_ = model.task_.calibration(logits[rows], sample)
+        proba = model.task_.proba(logits, model.calibration_)
+    if sample is not None:
+        threshold = sample.best_threshold(proba[rows])
+        model.threshold_ = model.task_.default_threshold if threshold is None else threshold
+    learned, earlier = LearnedGold.of(gold.known.inputs, proba), model.learned_gold_
+    if earlier is not None:
+        both = np.concatenate([earlier.proba, proba])
+        learned = LearnedGold(earlier.items + learned.items, both)
+    model.learned_gold_ = learned
+    model.selection_ = {**model.selection_, "trained_on_gold": {"items": len(learned.items)}}
+
+
+def _learned(
+    model: "EndToEndModel",
+    networks: list[nn.Module],
+    weights: list[Array],
+    known: Any,
+    pull: float,
+) -> Array:
+    """Train networks in place; return the predictions of their copies that left an item out."""
+    folds = gold_folds(known.gold, model.seed)
+    # Every network is copied, and more than once if there are fewer networks than folds.
+    copied = np.arange(-(-len(folds) // len(networks)) * len(networks)) % len(networks)
+    judges = [copy.deepcopy(networks[k]) for k in copied]
+    left_out = [folds[number % len(folds)] for number in range(len(judges))]
+    _train(model, [*networks, *judges], [*[None] * len(networks), *left_out], known, pull)
+    proba = np.empty_like(known.proba_by(networks[0]))
+    for number, fold in enumerate(folds):
+        own = range(number, len(judges), len(folds))
+        # A network without weight, because it has collapsed, judges only what no other does.
+        shares = np.array([weights[copied[k]] + 1e-9 for k in own])
+        shares = (shares / shares.sum(axis=0)).reshape(len(own), 1, -1)
+        judged = np.stack([known.proba_by(judges[k])[fold] for k in own])
+        proba[fold] = (shares * judged).sum(axis=0)
+    return proba
+
+
+def _leaves(model: Any, weight: Any = 1.0) -> Iterator[tuple[Any, Any]]:
+    """The models with a network of their own, and their weights: the members of members."""
+    if not model.members_:
+        yield model, weight
+        return
+    given = getattr(model, "member_weights_", None)
+    weights = [1 / len(model.members_)] * len(model.members_) if given is None else given.values()
+    for member, own in zip(model.members_, weights, strict=True):
+        yield from _leaves(member, np.asarray(weight) * np.asarray(own))
+
+
+def _hashes(inputs: Inputs) -> Iterator[str]:
+    """A hash of every item, equal for equal items."""
+    for row in range(len(inputs)):
+        item = inputs.take(np.array([row]))
+        parts = [item[key] for key in sorted(item)] if isinstance(item, dict) else [item]
+        content = b"".join(part.contiguous().numpy(force=True).tobytes() for part in parts)
+        yield hashlib.sha256(content).hexdigest()[:16]
 
 
 def _train(
@@ -109,6 +248,7 @@ def _train(
     networks: list[nn.Module],
     left_out: list[npt.NDArray[np.int64] | None],
     gold: Any,
+    pull: float,
 ) -> None:
     """Train networks in place, as one stack if possible; each leaves out some of the items."""
     size = min(_BATCH, len(gold.gold))
@@ -118,7 +258,7 @@ def _train(
         batch_size=size,
         lr=_RATE,
         weight_decay=0.0,
-        pull=_PULL / len(gold.gold),
+        pull=pull,
         device=model.device,
         progress=False,
     )

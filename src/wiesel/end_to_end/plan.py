@@ -36,7 +36,7 @@ from wiesel.training import (
     seeded,
 )
 from wiesel.training.engines import TrainingEngine
-from wiesel.training.inputs import Batchable
+from wiesel.training.inputs import Batchable, joined
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FitInputs",
     "FitPlan",
+    "GoldItems",
     "GoldSet",
     "PlannedFit",
     "ReadyFit",
@@ -72,6 +73,43 @@ _ESTIMATES = ("votes", "validation", "auto")
 
 
 @dataclass(frozen=True)
+class GoldItems:
+    """Items with gold labels: all of them to learn from, the random ones to estimate by."""
+
+    known: Validation
+    """The items and their labels."""
+    random: npt.NDArray[np.bool_]
+    """Whether each of them belongs to a random sample."""
+    votes: Any = None
+    """The votes on them, if they are at hand."""
+    rows: npt.NDArray[np.int64] | None = None
+    """Their positions among the items of `fit`; None if they are further items."""
+
+    def __len__(self) -> int:
+        return len(self.random)
+
+    @property
+    def sample(self) -> Validation | None:
+        """The random items; None without any."""
+        rows = np.flatnonzero(self.random)
+        if len(rows) == len(self):
+            return self.known
+        return self.known.of_rows(rows) if len(rows) else None
+
+    def joined(self, other: "GoldItems | None", task: Task) -> "GoldItems":
+        """Return the items of both; their votes are kept if both have some."""
+        if other is None:
+            return self
+        votes = None
+        if self.votes is not None and other.votes is not None:
+            votes = task.joined_votes([self.votes, other.votes])
+        labels = np.concatenate([self.known.labels_given, other.known.labels_given])
+        inputs = joined([self.known.inputs, other.known.inputs], "gold X")
+        random = np.concatenate([self.random, other.random])
+        return GoldItems(task.held_out(inputs, labels), random, votes)
+
+
+@dataclass(frozen=True)
 class FitInputs:
     """The arguments of `fit`."""
 
@@ -81,7 +119,9 @@ class FitInputs:
     features: Inputs | None = None
     """The features that WeaSEL's encoder reads in addition to the votes."""
     gold: npt.NDArray[np.int64] | None = None
-    """The gold label of every item, for methods that learn from it; -1 is unknown."""
+    """The gold label of every item, for methods whose loss reads it; -1 is unknown."""
+    labeled: "GoldItems | None" = None
+    """The items with gold labels that networks are fine-tuned on."""
     labels: LabelSpace | None = None
     """The classes, if there are no votes to define them."""
     engine: TrainingEngine | None = None
@@ -120,8 +160,8 @@ class FitPlan:
     features: Inputs | None = None
     """The features that an encoder reads in addition to the votes."""
     validation: Validation | None = None
-    gold_votes: Any = None
-    """The votes on the validation items, if they were given."""
+    gold: GoldItems | None = None
+    """The items with gold labels, for the balance and for label models that learn from gold."""
     targets: SoftLabels | None = None
     """The (initial) soft-label targets, a row for every item; None if there are none."""
     learned: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -132,15 +172,15 @@ class FitPlan:
     def fingerprint(self) -> str:
         """Equal for equal votes, gold and (sampled) inputs."""
         digest = hashlib.sha256()
-        validation = self.validation
-        held_out = None if validation is None else validation.inputs
+        held_out = None if self.gold is None else self.gold.known.inputs
         for inputs in (self.data.inputs, self.features, held_out):
             # Hash missing parts, too; otherwise features could pass for a validation set.
             digest.update(b"none" if inputs is None else inputs_digest(inputs))
-        for votes in (self.votes, self.gold_votes):
+        gold_votes = None if self.gold is None else self.gold.votes
+        for votes in (self.votes, gold_votes):
             parts = () if votes is None else self.task.matrices(votes)
             digest.update("".join(map(votes_fingerprint, parts)).encode() or b"none")
-        gold = None if validation is None else validation.labels_given
+        gold = None if self.gold is None else self.gold.known.labels_given
         for array in (self.data.items, self.targets, gold):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]

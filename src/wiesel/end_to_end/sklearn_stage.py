@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.plan import FitPlan, GoldItems
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, listed
 from wiesel.labels import FloatArray, checked_proba
 from wiesel.nn.names import STORED_ESTIMATORS, stored_class
@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 _LEAST_WEIGHT = 1e-6
+_GOLD_ITEMS = 200
+"""So many gold items weigh as much as all items with votes."""
 CLASSIFIER = "classifier"
 """The name of this kind of end model in a saved model."""
 _WIDTH = "n_features_in_"
@@ -71,10 +73,16 @@ class ClassifierModule(nn.Module):
         return result
 
 
-def fit_classifier(end_model: Any, plan: FitPlan) -> ClassifierModule:
-    """Return a fitted copy of a classifier, trained on soft labels.
+def fit_classifier(
+    end_model: Any,
+    plan: FitPlan,
+    gold: GoldItems | None = None,
+    left_out: npt.NDArray[np.int64] | None = None,
+) -> ClassifierModule:
+    """Return a fitted copy of a classifier, trained on soft labels and on gold labels.
 
-    Every item becomes one row per possible class, weighted by the probability of the class.
+    Every item becomes one row per possible class, weighted by the probability of the class. A gold
+    item, unless it is among those `left_out`, weighs as much as one in 200 of all other items.
     """
     from sklearn.base import clone
 
@@ -89,10 +97,18 @@ def fit_classifier(end_model: Any, plan: FitPlan) -> ClassifierModule:
         raise FeatureError("A scikit-learn classifier needs a plain feature vector for each item.")
     targets: FloatArray = plan.targets[data.items]  # type: ignore[index]
     rows, classes = np.nonzero(targets > _LEAST_WEIGHT)
+    vectors, shares = batch.numpy(force=True)[rows], targets[rows, classes]
+    if gold is not None:
+        known: Any = gold.known
+        kept = np.setdiff1d(np.arange(len(gold)), [] if left_out is None else left_out)
+        vectors = np.concatenate([vectors, known.inputs.take(kept).numpy(force=True)])
+        classes = np.concatenate([classes, np.asarray(known.gold)[kept]])
+        worth = max(1.0, float(shares.sum()) / _GOLD_ITEMS)
+        shares = np.concatenate([shares, np.full(len(kept), worth)])
     fitted = clone(end_model)
-    weights = _weights(fitted, targets[rows, classes])
+    weights = _weights(fitted, shares)
     with one_thread():
-        fitted.fit(batch.numpy(force=True)[rows], classes, **weights)
+        fitted.fit(vectors, classes, **weights)
     return ClassifierModule(fitted, len(plan.labels))
 
 

@@ -17,6 +17,7 @@ from torch.nn.parameter import is_lazy
 from wiesel.end_to_end.card import model_card
 from wiesel.end_to_end.checks import MODULE_ERRORS
 from wiesel.end_to_end.feature_reader import FeatureReader, restored_reader
+from wiesel.end_to_end.fine_tuning import LearnedGold
 from wiesel.end_to_end.restoring import limited_parts, refuse_nan, tensor_count, try_out
 from wiesel.end_to_end.sklearn_stage import (
     CLASSIFIER,
@@ -52,6 +53,8 @@ WEIGHTS = "weights.safetensors"
 HISTORY = "history.json"
 LOCAL_OPTION = "checkpoint"
 """An option that is a place on the machine that trains; it is not stored."""
+_FORMER_OPTIONS = ("fold",)
+"""Options that models of earlier versions have stored; they changed training alone."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class Saved:
         A checkpoint is a file that `fit` writes: a stranger's model must not choose its place.
         """
         found: dict[str, Any] = decoded(self.manifest["parameters"])
-        return {name: value for name, value in found.items() if name != LOCAL_OPTION}
+        left_out = (LOCAL_OPTION, *_FORMER_OPTIONS)
+        return {name: value for name, value in found.items() if name not in left_out}
 
     def member(self, number: int) -> "Saved":
         """Return the part of an ensemble or a committee that is one member."""
@@ -180,6 +184,7 @@ def _described(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]
         "threshold": encoded(model.threshold_),
         "calibration": encoded(model.calibration_),
         "selection": encoded(model.selection_),
+        "learned_gold": None if model.learned_gold_ is None else model.learned_gold_.to_dict(),
         "trained_on": encoded(model.trained_on_),
         "learned": encoded(model.saved_values()),
     }
@@ -263,6 +268,7 @@ def _restore_outcome(model: "EndToEndModel", saved: Saved) -> None:
     model.threshold_ = model.task_.check_threshold(decoded(manifest["threshold"]))
     model.calibration_ = model.task_.check_calibration(decoded(manifest.get("calibration")))
     model.selection_ = _dict(decoded(manifest["selection"]))
+    model.learned_gold_ = LearnedGold.from_dict(manifest.get("learned_gold"), model.task_)
     model.trained_on_ = _dict(decoded(manifest["trained_on"]))
     model.history_ = History.from_dict(read_json(saved.files[HISTORY], HISTORY))
 

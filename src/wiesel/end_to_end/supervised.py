@@ -8,29 +8,21 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import ONLY_NETWORKS, EndToEndModel
-from wiesel.end_to_end.checks import is_classifier
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, default_epochs, options_key
-from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.together import reseeded, separate
+from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
 from wiesel.tasks import Task
-from wiesel.training import Objective, Validation, as_inputs
+from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import SoftLabelObjective
-from wiesel.training.validation import stratified_folds
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
-    from wiesel.end_to_end.committee import Committee
+    pass
 
-__all__ = ["Supervised", "gold_member"]
-
-_SEEDS_APART = 50
-"""The seeds of the networks that learn from gold come so far after the first one's."""
+__all__ = ["Supervised"]
 
 
 @dataclass(eq=False)
@@ -54,11 +46,8 @@ class Supervised(EndToEndModel):
     _: KW_ONLY
     labels: LabelSpace | Sequence[str] | None = None
     """The classes; None takes the distinct gold labels, sorted, if they are names."""
-    fold: tuple[int, int] | None = None
-    """`(k, n)` trains without the k-th of n folds of the items, counted from 0; None trains on all
-    of them."""
 
-    def fit(
+    def fit(  # type: ignore[override]  # its labels are gold: there is no other gold
         self,
         X: Any,
         y: Any,
@@ -93,48 +82,6 @@ class Supervised(EndToEndModel):
             )
         return LabelSpace(*sorted(names))
 
-    def without_folds(self) -> list[Self]:
-        """Return the networks of an ensemble as models, each of which leaves out another fold."""
-        parts = separate(self)
-        return [part.set_params(fold=(k, len(parts))) for k, part in enumerate(parts)]
-
-    def out_of_fold_proba(self, X: Any, y: Any) -> npt.NDArray[np.float64]:
-        """Return P(class) of the items of `fit`, each by the network that left out its fold.
-
-        Items of a fold that no network left out get equal probabilities.
-        """
-        self.check_fitted()
-        inputs = self.inputs_of(X)
-        gold = self.labels_.indices(in_order_of(X, y, "y", "X"), allow_unknown=True)
-        proba = np.full((len(gold), len(self.labels_)), 1 / len(self.labels_))
-        for network in self.members_ or (self,):
-            if network.fold is not None:
-                fold = _items_of(network.fold, gold)
-                proba[fold] = network.predict_proba(inputs.take(fold))
-        return proba
-
-    @classmethod
-    def from_members(cls, members: Sequence[Self], options: dict[str, Any], saved: Saved) -> Self:
-        """Return the ensemble of restored models; each of them may have left out a fold."""
-        return super().from_members(members, options, saved).set_params(fold=options.get("fold"))
-
-    def stack_key(self) -> str:
-        """Return a key that is equal for models whose networks can be trained as one stack."""
-        return options_key(self, (*ONLY_NETWORKS, "fold"))
-
-    def _check_options(self) -> None:
-        super()._check_options()
-        if self.fold is None:
-            return
-        if not isinstance(self.fold, (tuple, list)) or len(self.fold) != 2:
-            raise ParameterError(
-                f"The 'fold' option of Supervised is (k, n), two whole numbers; got {self.fold!r}.",
-                option="fold",
-            )
-        k, n = self.fold
-        check_number(self, "fold", n, low=2, whole=True)
-        check_number(self, "fold", k, low=0, high=n - 1, whole=True)
-
     def _items(self, given: FitInputs, task: Task) -> npt.NDArray[np.int64]:
         known = np.flatnonzero(given.gold != ABSTAIN)
         if len(known) < 2:
@@ -145,38 +92,7 @@ class Supervised(EndToEndModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
-        targets = np.eye(len(plan.labels))[given.gold]
-        if self.fold is not None:
-            # An item without a target adds nothing to the loss. So networks that leave out
-            # different folds see the same batches, and form one stack.
-            targets[_items_of(self.fold, given.gold)] = 0  # type: ignore[arg-type]
-        return replace(plan, targets=targets)
+        return replace(plan, targets=np.eye(len(plan.labels))[given.gold])
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         return SoftLabelObjective(end_model, plan.targets)  # type: ignore[arg-type]
-
-
-def _items_of(fold: tuple[int, int], gold: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    k, n_folds = fold
-    return stratified_folds(gold, n_folds)[k]
-
-
-def gold_member(committee: "Committee", gold: Validation, task: Task) -> Supervised | None:
-    """Return the default member that learns from gold labels alone, with the committee's options.
-
-    None if the committee is not to train on gold, has members of its own, or has too little gold.
-    """
-    n_networks = 2 * committee.networks
-    enough = len(gold.gold) >= 2 * n_networks and len(np.unique(gold.gold)) > 1
-    default = committee.members is None and not is_classifier(committee.end_model)
-    default &= task.kind in Supervised.tasks
-    if not (committee.train_on_gold and default and enough):
-        return None
-    options = committee.shared_options()
-    # No gold items are left to select an epoch on.
-    most = default_epochs(gold.n_classes, gold_chooses=False)
-    options["epochs"] = min(committee.epochs or most, most)
-    options["seed"] = seed = committee.seed + _SEEDS_APART
-    if committee.checkpoint is not None:
-        options["checkpoint"] = f"{committee.checkpoint}.gold"
-    return Supervised(reseeded(committee.end_model, seed), members=n_networks, **options)

@@ -10,9 +10,11 @@ from torch import nn
 
 from wiesel.end_to_end.base import ONLY_NETWORKS, ExplainedModel
 from wiesel.end_to_end.checks import gold_validation, is_classifier
+from wiesel.end_to_end.fine_tuning import gold_folds, keep_honest
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
+    GoldItems,
     GoldSet,
     PlannedFit,
     check_class_balance,
@@ -171,7 +173,7 @@ class TwoStage(ExplainedModel):
         """Fit with a scikit-learn classifier as the end model."""
         self.check_options()
         plan = self._plan(given, validation, None)
-        module = fit_classifier(self.end_model, plan)
+        module = fit_classifier(self.end_model, plan, given.labeled)
         # Checked again: only now is there a classifier that may not fit the validation items.
         held_out = gold_validation(validation, plan.task, module)
         record: Record = {"epoch": 1}
@@ -183,7 +185,18 @@ class TwoStage(ExplainedModel):
         objective.end_model = module
         options = train_options(self, plan)
         self.finish(PlannedFit(self, plan, objective, plan.data, options), history)
+        if given.labeled is not None:
+            self._keep_honest(plan, given.labeled)
         return self
+
+    def _keep_honest(self, plan: FitPlan, gold: GoldItems) -> None:
+        """Predict gold items by classifiers that left out their fold."""
+        known: Any = gold.known
+        proba = np.empty((len(gold), len(self.labels_)))
+        for fold in gold_folds(known.gold, self.seed):
+            judge = fit_classifier(self.end_model, plan, gold, fold)
+            proba[fold] = known.of_rows(fold).proba_by(judge)
+        keep_honest(self, gold, proba)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         balance = None if self.class_balance is None else plan.class_balance
@@ -206,8 +219,8 @@ def fit_label_model(
     if not isinstance(fitted, EvidenceLabelModel):
         return fitted, _checked(fitted, fitted.fit_predict_proba(votes, class_balance), votes)
     gold = None
-    if plan.gold_votes is not None and plan.validation is not None:
-        gold = plan.gold_votes, plan.validation.gold
+    if plan.gold is not None and plan.gold.votes is not None:
+        gold = plan.gold.votes, plan.gold.known.gold
     linear = None
     if given is not None and isinstance(fitted, FeatureLabelModel):
         linear = given.linear_models

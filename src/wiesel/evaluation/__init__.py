@@ -7,7 +7,12 @@ from wiesel.evaluation.report import ClassScores, Report, Score
 from wiesel.evaluation.scoring import evaluate, evaluate_proba
 from wiesel.evaluation.several_labels import MultiLabelReport, evaluate_presence
 from wiesel.evaluation.shares import corrected_shares
-from wiesel.evaluation.thresholds import ThresholdCurve, choose_threshold, threshold_curve
+from wiesel.evaluation.thresholds import (
+    ThresholdCurve,
+    choose_threshold,
+    supported_threshold,
+    threshold_curve,
+)
 
 __all__ = [
     "ClassScores",
@@ -26,5 +31,6 @@ __all__ = [
     "evaluate_proba",
     "percentile_interval",
     "resampled_figures",
+    "supported_threshold",
     "threshold_curve",
 ]

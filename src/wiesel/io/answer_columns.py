@@ -7,6 +7,7 @@ from typing import NamedTuple
 import polars as pl
 
 from wiesel.errors import Argument, DataError, listed, suggest
+from wiesel.tables import require_columns
 
 __all__ = ["AnswerColumns", "find_answer_columns", "find_gold_columns", "looks_like_answers"]
 
@@ -31,6 +32,9 @@ _ABOUT_THE_ANSWER = {
     "status", "time", "timestamp", "updated",
 }  # fmt: skip
 """Words of columns that tools write beside the answer."""
+
+_DURATIONS = {"duration", "elapsed", "lead", "second"}
+_TIMES = {"created", "date", "submit", "submitted", "time", "timestamp"}
 
 _OTHER_IDS = {"assignment", "batch", "group", "project", "session", "type"}
 """Words of ids that are neither of items nor of workers, as MTurk's AssignmentId."""
@@ -94,6 +98,39 @@ def find_answer_columns(
     if item is None:
         _check_texts(rows, chosen)
     return chosen
+
+
+def find_time_columns(
+    rows: pl.DataFrame, answers: AnswerColumns, seconds: str | None = None, time: str | None = None
+) -> tuple[str | None, str | None]:
+    """Return the columns with the seconds an answer took and with its time, as given or recognized.
+
+    >>> columns = ("task", "worker", "label", "WorkTimeInSeconds", "created_at")
+    >>> rows = pl.DataFrame([(1, "ann", "cat", 3.5, "2026-11-19 08:00:00")], columns, orient="row")
+    >>> find_time_columns(rows, AnswerColumns("task", "worker", "label"))
+    ('WorkTimeInSeconds', 'created_at')
+    """
+    require_columns(rows, [name for name in (seconds, time) if name is not None], "of times")
+    free = [name for name in rows.columns if name not in answers]
+    numeric = [name for name in free if rows[name].dtype.is_numeric()]
+    took = [name for name in numeric if _words(name) & _DURATIONS]
+    said = [name for name in free if name not in took and _words(name) & _TIMES]
+    said = [name for name in said if as_times(rows[name]) is not None]
+    return seconds or next(iter(took), None), time or next(iter(said), None)
+
+
+def as_times(column: pl.Series) -> pl.Series | None:
+    """Return a column of times or dates, or their text, as numbers; None if it is none.
+
+    >>> as_times(pl.Series(["2026-11-19T08:00:00", "2026-11-19T08:00:01"])).diff()[1]
+    1000000.0
+    """
+    if column.dtype == pl.String:
+        parsed = column.str.to_datetime(strict=False, time_zone="UTC", time_unit="us")
+        column = parsed if parsed.null_count() <= 0.1 * len(parsed) else column
+    if column.dtype.is_temporal() or column.dtype.is_numeric():
+        return column.cast(pl.Int64 if column.dtype.is_temporal() else pl.Float64).cast(pl.Float64)
+    return None
 
 
 def looks_like_answers(columns: Sequence[str]) -> AnswerColumns | None:

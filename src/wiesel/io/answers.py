@@ -7,15 +7,28 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import DataError, listed
-from wiesel.io.answer_columns import AnswerColumns, find_answer_columns
+from wiesel.errors import Argument, DataError, ParameterError, listed
+from wiesel.io.answer_columns import (
+    AnswerColumns,
+    as_times,
+    find_answer_columns,
+    find_time_columns,
+)
 from wiesel.io.files import FilePath, explained
 from wiesel.io.rows import read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.long_votes import blank_to_null
 from wiesel.votes import VoteMatrix
 
-__all__ = ["CrowdAnswers", "aligned_gold", "crowd_answers", "read_answers", "read_gold"]
+__all__ = [
+    "CrowdAnswers",
+    "aligned_gold",
+    "answer_times",
+    "crowd_answers",
+    "ordered_classes",
+    "read_answers",
+    "read_gold",
+]
 
 
 class CrowdAnswers(NamedTuple):
@@ -49,6 +62,46 @@ def crowd_answers(
     changed = [rows[name].ne_missing(trimmed[name]) for name in texts]
     n_trimmed = int(pl.DataFrame(changed).select(pl.any_horizontal(pl.all())).sum().item() or 0)
     return CrowdAnswers(trimmed, columns, len(table) - len(accepted), n_trimmed)
+
+
+def answer_times(
+    frame: pl.DataFrame, columns: AnswerColumns, seconds: str | None, time: str | None
+) -> pl.DataFrame | None:
+    """Return item, worker and label as texts, and times as numbers; None if there are no times."""
+    seconds, time = find_time_columns(frame, columns, seconds, time)
+    times: dict[str, pl.Series] = {}
+    for role, name in (("seconds", seconds), ("when", time)):
+        if name is None:
+            continue
+        numbers = as_times(frame[name])
+        if numbers is None:
+            raise DataError(f"The column {name!r} holds no times, such as {frame[name][0]!r:.60}.")
+        times[role] = numbers
+    if not times:
+        return None
+    roles = zip(("item", "worker", "label"), columns, strict=True)
+    names = {role: frame[name].cast(pl.String) for role, name in roles}
+    return pl.DataFrame({**names, **times}).drop_nulls(["item", "worker", "label"])
+
+
+def ordered_classes(answers: pl.Series, labels: LabelSpace | Sequence[str] | None) -> LabelSpace:
+    """Return ordered classes: as given, or the numbers in the answers, the lowest first.
+
+    >>> ordered_classes(pl.Series([10, 9, 9]), None)
+    LabelSpace('9', '10', ordered=True)
+    """
+    if labels is None:
+        seen = answers.drop_nulls().unique().cast(pl.String)
+        numbers = seen.cast(pl.Float64, strict=False)
+        if numbers.null_count() or len(seen) < 2:
+            raise ParameterError(
+                f"Ordered classes that are no numbers, such as {str(seen.sort()[0])!r}, have to be "
+                "named from the lowest to the highest: ",
+                Argument("labels", [...]),
+                ".",
+            )
+        labels = seen.gather(numbers.arg_sort()).to_list()
+    return LabelSpace(*LabelSpace.of(labels), ordered=True)
 
 
 def _without_rejected(table: pl.DataFrame) -> pl.DataFrame:
@@ -136,6 +189,7 @@ def aligned_gold(
     if len(wanted) and found["gold"].null_count() == len(wanted):
         raise DataError(
             f"None of the {len(wanted)} ids has a gold label: they look like {wanted[0]!r}, "
-            f"those of the gold labels like {known[0]!r}."
+            f"those of the gold labels like {known[0]!r}. If the votes have row numbers as ids, "
+            "name the column of ids where they are cast: wiesel apply --id, or apply_lfs(ids=...)."
         )
     return found["gold"].fill_null(ABSTAIN).to_numpy().astype(np.int64)

@@ -33,9 +33,12 @@ __all__ = [
     "matching_files",
     "read_batches",
     "read_rows",
+    "refuse_compressed",
+    "refuse_long_lines",
     "refuse_oversized",
     "refuse_overwriting",
     "scan_rows",
+    "write_lazy_rows",
     "write_rows",
 ]
 
@@ -98,8 +101,8 @@ def scan_rows(
     with _explained_rows(path, matching_files(path)) as files:
         kind = table_format(files[0])
         if kind != "parquet":
-            _refuse_compressed(files)
-            _refuse_long_lines(files)
+            refuse_compressed(files)
+            refuse_long_lines(files)
         lazy = _scan(files, kind, separator, encoding)
         _check_header(lazy)
         if columns is None:
@@ -154,6 +157,18 @@ def write_rows(rows: Any, path: FilePath) -> None:
             )
     with replacing(path) as temporary:
         _write(frame, temporary, kind)
+
+
+def write_lazy_rows(lazy: pl.LazyFrame, path: FilePath) -> None:
+    """Write the rows of a lazy frame like `write_rows`, without having all of them in memory."""
+    kind = table_format(path, writing=True)
+    with replacing(path) as temporary:
+        if kind == "parquet":
+            lazy.sink_parquet(temporary)
+        elif kind == "jsonl":
+            lazy.sink_ndjson(temporary)
+        else:
+            lazy.sink_csv(temporary, separator="\t" if kind == "tsv" else ",")
 
 
 def matching_files(path: FilePath) -> list[Path]:
@@ -294,7 +309,7 @@ def _selected(lazy: pl.LazyFrame, columns: list[str], kind: str) -> pl.LazyFrame
     )
 
 
-def _refuse_compressed(files: list[Path]) -> None:
+def refuse_compressed(files: list[Path]) -> None:
     """Reject compressed text, which Polars would unpack whatever its size."""
     for file in files:
         with file.open("rb") as opened:
@@ -305,7 +320,7 @@ def _refuse_compressed(files: list[Path]) -> None:
                 )
 
 
-def _refuse_long_lines(files: list[Path]) -> None:
+def refuse_long_lines(files: list[Path]) -> None:
     """Reject very long lines, which would take many times their size in memory before failing."""
     for file in files:
         number = first_long_line(file)

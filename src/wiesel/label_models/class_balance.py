@@ -11,7 +11,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from wiesel.errors import WieselWarning
-from wiesel.label_models.vote_products import normalize_rows, one_hot_chunks, vote_totals
+from wiesel.label_models.vote_products import (
+    CHUNK_VOTES,
+    normalize_rows,
+    one_hot_chunks,
+    vote_totals,
+)
 from wiesel.labels import FloatArray, IntArray
 from wiesel.threads import one_thread
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
@@ -25,6 +30,9 @@ ENOUGH_ITEMS = 2**18
 
 ENOUGH_CELLS = 2**18
 """The most items times classes in the sample, which bounds the cost of a step."""
+
+SAMPLED_VOTES = 2**14
+"""About how many votes lie together in a sample of the items."""
 
 MOST_CLASSES = 64
 """With more classes, each has so few items that the vote shares are no worse."""
@@ -138,7 +146,9 @@ class _TripleCounts:
         triples = list(itertools.combinations(range(n_groups), 3))
         tables = np.zeros((len(triples), n_outcomes**3))
         row = (self.groups[:, None] * part.n_classes + np.arange(part.n_classes)).ravel()
-        for rows, one_hot in one_hot_chunks(part, every=self.step):
+        # Large chunks would make the sample of a few items several times as large as asked for.
+        chunk_votes = CHUNK_VOTES if self.step == 1 else SAMPLED_VOTES
+        for rows, one_hot in one_hot_chunks(part, chunk_votes, every=self.step):
             n_rows = rows.stop - rows.start
             item = np.repeat(np.arange(n_rows), np.diff(one_hot.indptr))
             cell = row[one_hot.indices] * n_rows + item

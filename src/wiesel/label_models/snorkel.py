@@ -34,7 +34,7 @@ SPREAD = 0.3
 """The expected distance of P(vote | class) from the start, in units of a vote's mean frequency."""
 
 _MOST_UNKNOWNS = 2_000_000
-"""SciPy's solver spends some 6 microseconds on each unknown number in each of its steps."""
+"""More take half a minute or more: a step multiplies matrices of them by another C classes."""
 
 
 @dataclass(eq=False, kw_only=True)

@@ -10,7 +10,7 @@ import polars as pl
 
 from wiesel.analysis.finding import Finding
 from wiesel.analysis.table import Table
-from wiesel.end_to_end import Committee, EndToEndModel
+from wiesel.end_to_end import EndToEndModel
 from wiesel.evaluation import (
     Comparison,
     Report,
@@ -19,7 +19,6 @@ from wiesel.evaluation import (
     evaluate_proba,
 )
 from wiesel.explain import Explanation
-from wiesel.labels import ABSTAIN
 from wiesel.project.distilled import Distilled, distilled
 from wiesel.project.insights import project_findings, with_examples
 from wiesel.project.outputs import item_weights, soft_labels_of, voter_weights
@@ -157,14 +156,9 @@ def judge(
 
 
 def _predicted(data: TrainingSet, model: EndToEndModel, split: str) -> Any:
-    """Return P(class) of the rows, those of dev only by networks that were not trained on them."""
+    """Return P(class) of the rows, those of dev by networks that have not learned their labels."""
     vectors = data.vectors.by_split[split]
-    proba = model.predict_proba(vectors)
-    if split == "dev" and isinstance(model, Committee):
-        gold = data.splits[split].gold
-        known = np.flatnonzero(gold != ABSTAIN)
-        proba[known] = model.out_of_fold_proba(taken(vectors, known), gold[known])
-    return proba
+    return model.out_of_fold_proba(vectors) if split == "dev" else model.predict_proba(vectors)
 
 
 def _row(method: str, seed: int, seconds: float, report: Report) -> dict[str, Any]:

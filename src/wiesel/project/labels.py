@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError
+from wiesel.gold import RANDOM, Gold
 from wiesel.io import LabelStore, Split
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.project.lf_set import WORKBENCH_FOLDER
@@ -17,6 +18,7 @@ from wiesel.project.settings import Project
 from wiesel.saving import write_json
 
 __all__ = [
+    "gold_of",
     "label_store",
     "labeled_gold",
     "missing_dev_labels",
@@ -24,6 +26,9 @@ __all__ = [
     "with_labeled_dev",
     "write_guidelines",
 ]
+
+OF_FILE, OF_WORKBENCH = "file", "workbench"
+"""How rows were chosen whose labels are in the training file, and those labeled to learn from."""
 
 _GUIDELINES = "guidelines.json"
 _FEWEST_DEV = 10
@@ -61,6 +66,28 @@ def labeled_gold(
     return labels.from_indices(gold)
 
 
+def gold_of(
+    project: Project, train: Split, labels: LabelSpace, dev_is_random_part: bool = False
+) -> Gold:
+    """Return the labels of the training rows that models learn, and how their rows were chosen.
+
+    They are those that people gave in the workbench, where rows to evaluate on are drawn at random,
+    and those of a column of labels that some of the rows have. A column that all rows have is the
+    truth to compare with: only the method `supervised` learns from it. Rows drawn at random are
+    left out if they are the dev rows, which models learn anyway.
+    """
+    learned = labeled_gold(project, train, labels)
+    random = labeled_gold(project, train, labels, "evaluate") != ABSTAIN
+    if dev_is_random_part:
+        learned = np.where(random, ABSTAIN, learned)
+    chosen = np.where(random, RANDOM, OF_WORKBENCH).astype(object)
+    if (train.gold == ABSTAIN).any():
+        of_file = (learned == ABSTAIN) & (train.gold != ABSTAIN)
+        learned = np.where(of_file, train.gold, learned)
+        chosen[of_file] = OF_FILE
+    return Gold(labels.from_indices(learned), chosen=chosen.tolist())
+
+
 def missing_dev_labels(project: Project, train: Split, labels: LabelSpace) -> str:
     """Return what the labels for evaluation lack before they are dev rows; empty if nothing."""
     gold = labeled_gold(project, train, labels, "evaluate")
@@ -77,8 +104,8 @@ def with_labeled_dev(
 ) -> dict[str, Split]:
     """Return the splits, with dev rows from the workbench if the project names no dev file.
 
-    The dev rows are the training rows that were drawn at random for evaluation and labeled. No
-    model is trained on their labels, so they also remain among the training rows.
+    The dev rows are the training rows that were drawn at random for evaluation and labeled. They
+    also remain among the training rows.
     """
     if "dev" in splits:
         return dict(splits)

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from wiesel.end_to_end import Committee
 from wiesel.end_to_end.base import ExplainedModel
 from wiesel.errors import DataError, ParameterError, listed
-from wiesel.evaluation import MultiLabelReport, evaluate
+from wiesel.evaluation import MultiLabelReport, evaluate_presence
 from wiesel.io import Split, explained, read_rows, write_rows
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import VoteCache
@@ -287,16 +288,20 @@ def _trained(
         options = {**project.method_options(name), "seed": seed}
         model = built_method(name, network, options)
         model.check_options()
-    validation: Any = None
+    gold: Any = None
     if "dev" in data.splits:
-        validation = (vectors.by_split["dev"], data.gold["dev"])
-        validation += (data.votes["dev"],) if "dev" in data.votes else ()
-    seconds = timed(model, vectors.train, data.votes["train"], validation=validation)
+        gold = (vectors.by_split["dev"], data.gold["dev"])
+        gold += (data.votes["dev"],) if "dev" in data.votes else ()
+    # A committee learns the dev rows; a single method also needs them to choose its epoch.
+    held_out = None if isinstance(model, Committee) else gold
+    seconds = timed(model, vectors.train, data.votes["train"], validation=held_out, gold=gold)
     reports = {
-        split: evaluate(
-            model,
-            vectors.by_split[split],
+        split: evaluate_presence(
+            # Predictions of dev rows by networks that have not learned their labels.
+            model.out_of_fold_proba(vectors.by_split[split]),
             data.gold[split],
+            data.labels,
+            thresholds=model.threshold_,
             n_resamples=_RESAMPLES if seed == 0 else 0,
         )
         for split in ("dev", "test")

@@ -9,7 +9,7 @@ import numpy as np
 from wiesel.errors import DataError
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import LabelingFunction
-from wiesel.project.labels import with_labeled_dev
+from wiesel.project.labels import gold_of, with_labeled_dev
 from wiesel.project.leftovers import remove_leftovers
 from wiesel.project.rows import project_classes, read_splits
 from wiesel.project.settings import Project
@@ -43,6 +43,7 @@ def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared
     if project.classes:
         project_classes(project, named)
     labels, splits = read_splits(project, named)
+    of_file = set(splits)
     splits = with_labeled_dev(project, splits, labels)
     if "supervised" in methods and (splits["train"].gold == ABSTAIN).all():
         raise DataError(
@@ -67,7 +68,12 @@ def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared
     how = "reused" if vectors.reused else f"{time.perf_counter() - start:.1f} s"
     say("features", f"{vectors.kind}, {vectors.shape} ({how})")
     fingerprints = {} if lfs is None else {lf.name: lf.fingerprint for lf in lfs}
-    data = TrainingSet(project, labels, splits, vectors, votes.train, votes.by_split.get("dev"))
+    gold = gold_of(project, splits["train"], labels, splits.keys() != of_file)
+    if n_gold := int((gold.y != ABSTAIN).sum()):
+        say("labels", f"{n_gold:,} of the training rows have one, which the models learn")
+    data = TrainingSet(
+        project, labels, splits, vectors, votes.train, votes.by_split.get("dev"), gold
+    )
     return Prepared(data, votes, fingerprints, () if lfs is None else lfs.lfs)
 
 

@@ -168,10 +168,10 @@ def fit_all(
     return runs
 
 
-def timed(model: Any, *data: Any, validation: Any) -> float:
+def timed(model: Any, *data: Any, **gold: Any) -> float:
     """Fit a model and return the seconds it took; an interruption ends the run."""
     start = time.perf_counter()
-    model.fit(*data, validation=validation)
+    model.fit(*data, **gold)
     if model.history_.interrupted:
         raise KeyboardInterrupt
     return time.perf_counter() - start

@@ -13,11 +13,12 @@ import numpy as np
 
 from wiesel.catalog import load_model, method
 from wiesel.compare import build_method
-from wiesel.end_to_end import EndToEndModel, TwoStage
+from wiesel.end_to_end import Committee, EndToEndModel, TwoStage
 from wiesel.end_to_end.checks import is_classifier
 from wiesel.end_to_end.plan import GoldSet, votes_fingerprint
 from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import SavedModelError
+from wiesel.gold import RANDOM, Gold
 from wiesel.io import Split
 from wiesel.label_models import LabelModel
 from wiesel.labels import ABSTAIN, LabelSpace
@@ -64,6 +65,8 @@ class TrainingSet:
     votes: VoteMatrix
     dev_votes: VoteMatrix | None = None
     """The votes on the dev rows, if the voters vote on them too."""
+    train_gold: Gold | None = None
+    """The labels of training rows that models learn (`labels.gold_of`)."""
 
     @property
     def validation(self) -> GoldSet | None:
@@ -76,6 +79,28 @@ class TrainingSet:
         if self.dev_votes is None:
             return inputs, gold[known]
         return inputs, gold[known], self.dev_votes[known]
+
+    @property
+    def gold(self) -> Gold | None:
+        """All labels that models learn: those of dev, a random sample, and those of train.
+
+        None without any.
+        """
+        dev: Any = self.validation
+        own: Any = self.train_gold
+        rows = np.empty(0, dtype=np.int64) if own is None else np.flatnonzero(own.y != ABSTAIN)
+        if not len(rows):
+            return None if dev is None else Gold.of(dev)
+        X, y, votes = taken(self.vectors.train, rows), own.y[rows], self.votes[rows]
+        chosen = [own.chosen[row] for row in rows]
+        if dev is None:
+            return Gold(y, X, votes, chosen)
+        return Gold(
+            np.concatenate([dev[1], y]),
+            _joined(dev[0], X),
+            VoteMatrix.concatenate([dev[2], votes]) if len(dev) == 3 else None,
+            [RANDOM] * len(dev[1]) + chosen,
+        )
 
 
 @dataclass(frozen=True)
@@ -176,6 +201,12 @@ def taken(inputs: Any, rows: Any) -> Any:
     return inputs[rows]
 
 
+def _joined(first: Any, second: Any) -> Any:
+    if isinstance(first, dict):
+        return {name: np.concatenate([part, second[name]]) for name, part in first.items()}
+    return np.concatenate([first, second])
+
+
 def _length(model: EndToEndModel) -> str:
     """Describe the length of training; a scikit-learn classifier has no epochs."""
     n_epochs = len(model.history_)
@@ -256,20 +287,25 @@ def _fit(data: TrainingSet, name: str, model: EndToEndModel) -> None:
         model.fit(data.vectors.train, learn_from, validation=data.validation)
         return
     engine = data.project.training_engine
-    model.fit(data.vectors.train, learn_from, validation=data.validation, engine=engine)
+    # A committee learns the dev rows; a single method also needs them to choose its epoch.
+    held_out = None if isinstance(model, Committee) else data.validation
+    model.fit(data.vectors.train, learn_from, held_out, gold=data.gold, engine=engine)
 
 
 def _key(data: TrainingSet, name: str, model: EndToEndModel) -> str:
     """Return a key that changes when the model, its options or its training data change."""
     options = {key: _described(value) for key, value in model.get_params().items()}
-    dev = data.splits.get("dev")
+    dev, more = data.splits.get("dev"), data.train_gold
     learn_from = DEV_GOLD if name == DEV_GOLD else votes_fingerprint(data.votes)
     if name == "supervised":
         learn_from = digest(data.splits["train"].gold)
     gold = None if dev is None else dev.gold
     uses_votes = data.dev_votes is not None and name != DEV_GOLD
     gold_votes = votes_fingerprint(data.dev_votes) if uses_votes else None  # type: ignore[arg-type]
-    return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes)
+    if more is None or name in ("supervised", DEV_GOLD) or not (more.y != ABSTAIN).any():
+        return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes)
+    also = more.y, list(more.chosen)
+    return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes, also)
 
 
 def _described(value: Any) -> Any:

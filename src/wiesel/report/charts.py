@@ -17,8 +17,10 @@ __all__ = [
     "confusion",
     "coverage",
     "epochs",
+    "figure",
     "heat_map",
     "intervals",
+    "shares_table",
     "threshold_figure",
 ]
 
@@ -120,6 +122,26 @@ def confusion(report: Report) -> str:
     )
     wide = many and sum(len(name) for name in report.labels) > _FEW_LETTERS
     return figure("Confusion", table, note=note, wide=wide)
+
+
+def shares_table(names: Sequence[str], shares: Sequence[Sequence[float]]) -> str:
+    """Return the shares of a confusion matrix as a table of shaded cells."""
+    many = len(names) > _FEW_CLASSES
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    body = ""
+    for name, row in zip(names, shares, strict=True):
+        cells = "".join(
+            f'<td style="--share:{100 * share:.0f}%" class="shade" title="{100 * share:.0f} %">'
+            f"{'' if many and share < 0.005 else f'{100 * share:.0f}'}</td>"
+            for share in row
+        )
+        body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+    kind = "confusion compact" if many else "confusion"
+    return (
+        f'<div class="scroll"><table class="{kind}"><thead><tr>'
+        f'<th scope="col">true \\ answered, %</th>{head}</tr></thead><tbody>{body}</tbody></table>'
+        "</div>"
+    )
 
 
 def intervals(reports: Mapping[str, Report], figure_name: str, title: str) -> str:

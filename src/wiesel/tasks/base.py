@@ -86,10 +86,21 @@ class Task(ABC):
         """Return the votes in which a voter and its copies count once."""
 
     @abstractmethod
+    def joined_votes(self, parts: Sequence[Any]) -> Any:
+        """Return the votes on the items of all parts, one after the other."""
+
+    @abstractmethod
     def sample_votes(self, n_items: int, voters: Sequence[str]) -> Any:
         """Return votes on which a loaded model can be tried; nobody votes on the first item."""
 
     # Gold labels and the class balance
+
+    @abstractmethod
+    def gold_labels(self, gold: Any) -> npt.NDArray[np.int64]:
+        """Return gold labels in the user's form as numbers, -1 where one is unknown.
+
+        They are (n_items,), or (n_items, n_labels) with several labels.
+        """
 
     @abstractmethod
     def held_out(self, inputs: Inputs, gold: Any) -> Validation:

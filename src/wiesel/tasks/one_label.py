@@ -30,7 +30,7 @@ from wiesel.tasks.explaining import (
 )
 from wiesel.training import History, Inputs, Objective, Validation, as_inputs
 from wiesel.training.objective import SoftLabelObjective
-from wiesel.training.validation import ENOUGH_GOLD, predict_logits, proba_of
+from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
 __all__ = [
@@ -45,8 +45,8 @@ COLLAPSED_SHARE = 0.995
 """A network that predicts one class for more of the items has collapsed, if the votes differ."""
 _BETTER_THAN_CHANCE = 0.6
 """A validation ROC-AUC that an uninformed network does not reach."""
-_VOTED_ITEMS = 3
-"""Beside few gold items, the class balance of the votes counts as so many items of each class."""
+_VOTED_ITEMS = 15
+"""Beside gold items, the class balance of the votes counts as so many items of each class."""
 _COMPARED_ITEMS = 4096
 """The most items on which networks are compared, and aligned to the class balance."""
 _AGREEMENT_POWER = 8
@@ -91,10 +91,18 @@ class OneLabelTask(Task):
         """Return the votes with every copy merged into the voter it copies."""
         return merge_copies(votes, _originals(votes.voters, copies))
 
+    def joined_votes(self, parts: Sequence[VoteMatrix]) -> VoteMatrix:
+        """Return the votes on the items of all parts."""
+        return VoteMatrix.concatenate(parts)
+
     def sample_votes(self, n_items: int, voters: Sequence[str]) -> VoteMatrix:
         """Return items of which the first has no vote, and the others have all."""
         rows = [[ABSTAIN] * len(voters), *([[0] * len(voters)] * (n_items - 1))]
         return VoteMatrix.from_dense(as_indices(rows), self.labels, voters)
+
+    def gold_labels(self, gold: Any) -> npt.NDArray[np.int64]:
+        """Return class indices, -1 where the label is unknown."""
+        return self.labels.indices(gold, allow_unknown=True)
 
     def held_out(self, inputs: Inputs, gold: Any) -> Validation:
         """Return items with gold labels, given as names or indices."""
@@ -333,8 +341,8 @@ def chosen_class_balance(
 ) -> Array:
     """Return P(y): given, uniform (None), or estimated as the option says.
 
-    `votes` is `vote_balance`; `validation` counts the validation set; `auto` is the validation set
-    if there is one, else `votes`, and for multi-class tasks with few validation items both.
+    `votes` is `vote_balance`; `validation` counts the random gold items; `auto` is `votes` without
+    them, and else both: the votes count as 15 items of each class.
 
     >>> chosen_class_balance([0.2, 0.8], votes.labels, votes, None)
     array([0.2, 0.8])
@@ -346,8 +354,8 @@ def chosen_class_balance(
     if validation is None:
         raise ParameterError(*NEEDS_VALIDATION, option="class_balance")
     counts = np.bincount(validation.gold, minlength=len(labels))
-    if balance == "auto" and len(labels) > 2 and len(validation.gold) < ENOUGH_GOLD:
-        # Ten items have few of many classes: the votes know more about the others.
+    if balance == "auto":
+        # A class that few gold items lack is not absent: the votes keep a share for it.
         return class_prior(labels, counts + _VOTED_ITEMS * len(labels) * vote_balance(votes))
     # Add one of each class, so that a class that is missing by chance is not ruled out.
     return class_prior(labels, counts + 1.0)

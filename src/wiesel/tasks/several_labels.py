@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, listed
-from wiesel.evaluation import choose_threshold
+from wiesel.evaluation import supported_threshold
 from wiesel.evaluation.metrics import roc_auc
 from wiesel.label_models import LabelModel
 from wiesel.label_models.copies import find_copies, merge_copies
@@ -107,6 +107,11 @@ class SeveralLabelsTask(Task):
         ]
         return MultiLabelVotes(votes.labels, tuple(matrices))
 
+    def joined_votes(self, parts: Sequence[MultiLabelVotes]) -> MultiLabelVotes:
+        """Return the votes on the items of all parts."""
+        of_label = zip(*(part.matrices for part in parts), strict=True)
+        return MultiLabelVotes(self.labels, tuple(map(VoteMatrix.concatenate, of_label)))
+
     def sample_votes(self, n_items: int, voters: Sequence[str]) -> MultiLabelVotes:
         """Return items of which the first has no vote, and the others have all."""
         cells = np.full((n_items, len(voters), len(self.labels)), 1)
@@ -114,6 +119,10 @@ class SeveralLabelsTask(Task):
         return MultiLabelVotes.from_dense(cells, self.labels.names, voters)
 
     # Gold labels and the class balance
+
+    def gold_labels(self, gold: Any) -> Presence:
+        """Return 1 for a label that is present, 0 for one that is not, -1 if it is unknown."""
+        return self.labels.presence(gold)
 
     def held_out(self, inputs: Inputs, gold: Any) -> "MultiLabelValidation":
         """Return items with gold labels, given as sets of names or a table of 0 and 1."""
@@ -139,8 +148,10 @@ class SeveralLabelsTask(Task):
             if option == "votes":
                 own = None
             if own is not None or votes.directions[label] == "both":
-                binary = votes[label]
-                found[k] = chosen_class_balance(option, binary.labels, binary, own)[1]
+                binary, how = votes[label], option
+                if option == "auto" and own is not None and votes.directions[label] != "both":
+                    how = "validation"  # such votes know nothing of the balance
+                found[k] = chosen_class_balance(how, binary.labels, binary, own)[1]
         return found
 
     def member_balance(
@@ -185,19 +196,23 @@ class SeveralLabelsTask(Task):
         """The plan of a task with one label of two classes."""
         place = self.labels.index(label)
         present = float(np.nan_to_num(plan.class_balance[place], nan=0.5))
-        held_out, gold_votes = None, None
-        if plan.validation is not None and plan.gold_votes is not None:
-            held_out = plan.validation.of_label(place)
-            rows = np.flatnonzero(plan.validation.presence[:, place] >= 0)
-            gold_votes = plan.gold_votes[label].select(votes.voters)[rows]
+        gold = None
+        if plan.gold is not None and plan.gold.votes is not None:
+            rows = np.flatnonzero(plan.gold.known.presence[:, place] >= 0)
+            gold = replace(
+                plan.gold,
+                known=plan.gold.known.of_label(place),
+                random=plan.gold.random[rows],
+                votes=plan.gold.votes[label].select(votes.voters)[rows],
+            )
         return replace(
             plan,
             labels=votes.labels,
             voters=votes.voters,
             votes=votes,
             class_balance=class_prior(votes.labels, [1 - present, present]),
-            validation=held_out,
-            gold_votes=gold_votes,
+            validation=None,
+            gold=gold,
         )
 
     def checked_proba(
@@ -442,6 +457,10 @@ class MultiLabelValidation(Validation):
     presence: Presence
     """(n_items, n_labels): 1, 0, or -1 if unknown."""
 
+    def of_rows(self, rows: npt.NDArray[np.int64]) -> Self:
+        """Return some of the items."""
+        return replace(super().of_rows(rows), presence=self.presence[rows])
+
     @property
     def judged(self) -> list[int]:
         """The labels that some of the items have and others do not."""
@@ -494,11 +513,11 @@ class MultiLabelValidation(Validation):
         return float(-np.log(np.maximum(own, 1e-6)).mean()) if known.any() else float("nan")
 
     def best_threshold(self, proba: Array) -> Array:
-        """Return the threshold of every label with the best F1; 1/2 if gold cannot judge it."""
+        """Return the threshold of every label that gold supports; 1/2 if it cannot judge it."""
         found = np.full(self.n_classes, 0.5)
         for k in self.judged:
             known = self.presence[:, k] >= 0
-            found[k] = choose_threshold(proba[known, k], self.presence[known, k])
+            found[k] = supported_threshold(proba[known, k], self.presence[known, k])
         return found
 
 

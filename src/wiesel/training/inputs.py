@@ -25,6 +25,7 @@ __all__ = [
     "column_names",
     "is_matrix",
     "is_ready",
+    "joined",
     "move",
     "part",
 ]
@@ -103,11 +104,14 @@ def _advice(values: object) -> str:
 
 def is_ready(values: object) -> bool:
     """Whether these are already inputs, as returned by `as_inputs`."""
-    return isinstance(values, (ArrayInputs, DictInputs, SparseInputs, DatasetInputs))
+    kinds = (ArrayInputs, DictInputs, SparseInputs, DatasetInputs, JoinedInputs)
+    return isinstance(values, kinds)
 
 
 def is_matrix(inputs: Inputs) -> bool:
     """Whether the inputs are plain feature vectors: items x features, not token ids or images."""
+    if isinstance(inputs, JoinedInputs):
+        return all(map(is_matrix, inputs.parts))
     if isinstance(inputs, SparseInputs):
         return True
     return isinstance(inputs, (ArrayInputs, DatasetInputs)) and inputs.is_feature_matrix
@@ -116,6 +120,16 @@ def is_matrix(inputs: Inputs) -> bool:
 def column_names(inputs: Inputs) -> tuple[str, ...] | None:
     """Return the names of the features if the inputs are a table, else None."""
     return inputs.columns if isinstance(inputs, ArrayInputs) else None
+
+
+def joined(parts: Sequence[Inputs], name: str = "X") -> Inputs:
+    """Return the items of several inputs, one after the other; nothing is copied.
+
+    >>> both = joined([as_inputs(np.zeros((2, 1))), as_inputs(np.ones((3, 1)))])
+    >>> both.take(np.array([4, 0])).tolist()
+    [[1.0], [0.0]]
+    """
+    return parts[0] if len(parts) == 1 else JoinedInputs(parts, name)
 
 
 def part(batch: Batchable, start: int, stop: int) -> Batchable:
@@ -278,6 +292,48 @@ class DatasetInputs:
             f"The items of {self._name} must be tensors, arrays, numbers or dicts of them, or "
             f"tuples that start with one; got {_kinds(first[0])}. {_VECTORS}"
         )
+
+
+class JoinedInputs:
+    """Several inputs, one after the other."""
+
+    def __init__(self, parts: Sequence[Inputs], name: str) -> None:
+        self.parts = tuple(parts)
+        self._ends = np.cumsum([len(inputs) for inputs in parts])
+        self.item_bytes = max(inputs.item_bytes for inputs in parts)
+        shapes = [_item_shapes(inputs) for inputs in parts if len(inputs)]
+        if any(shape != shapes[0] for shape in shapes):
+            raise FeatureError(
+                f"{name} has items of other shapes than X: {shapes[-1]} instead of {shapes[0]}."
+            )
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Batchable:
+        """Return the items at these positions as one batch."""
+        owner = np.searchsorted(self._ends, rows, side="right")
+        places, batches = [], []
+        for number, inputs in enumerate(self.parts):
+            own = np.flatnonzero(owner == number)
+            if len(own) or not len(rows):
+                start = int(self._ends[number]) - len(inputs)
+                places.append(own)
+                batches.append(inputs.take(rows[own] - start))
+        order = torch.from_numpy(np.argsort(np.concatenate(places), kind="stable"))
+        if isinstance(batches[0], dict):
+            return {
+                key: torch.cat([batch[key] for batch in batches])[order]  # type: ignore[index]
+                for key in batches[0]
+            }
+        return torch.cat(batches)[order]  # type: ignore[arg-type]
+
+
+def _item_shapes(inputs: Inputs) -> Any:
+    item = inputs.take(np.arange(1))
+    if isinstance(item, dict):
+        return {key: tuple(value.shape[1:]) for key, value in sorted(item.items())}
+    return tuple(item.shape[1:])
 
 
 def _refuse_no_features(shape: tuple[int, ...], name: str) -> None:

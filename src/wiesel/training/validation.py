@@ -1,8 +1,8 @@
 """A few items with gold labels that decide which epoch was best, and by which metric."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.threads import fitting_threads, one_thread
-from wiesel.training.inputs import Inputs, move
+from wiesel.training.inputs import Inputs, as_inputs, move
 
 __all__ = ["ENOUGH_GOLD", "Validation", "predict_logits", "proba_of", "stratified_folds"]
 
@@ -43,6 +43,10 @@ class Validation:
         """The gold labels as one array, of any shape."""
         return self.gold
 
+    def of_rows(self, rows: npt.NDArray[np.int64]) -> Self:
+        """Return some of the items."""
+        return replace(self, inputs=as_inputs(self.inputs.take(rows)), gold=self.gold[rows])
+
     @property
     def can_choose(self) -> bool:
         """Whether the items can tell epochs apart: enough of them, and of several classes."""
@@ -66,10 +70,11 @@ class Validation:
         return float(-np.log(np.maximum(own, _LEAST)).mean())
 
     def best_threshold(self, proba: npt.NDArray[np.float64]) -> Any:
-        """Return the decision threshold with the best F1 for two classes; None for more."""
-        from wiesel.evaluation import choose_threshold
+        """Return the decision threshold that gold supports, for two classes; None for 1/2."""
+        from wiesel.evaluation import supported_threshold
 
-        return choose_threshold(proba[:, 1], self.gold) if self.metric == "auc" else None
+        threshold = supported_threshold(proba[:, 1], self.gold) if self.metric == "auc" else 0.5
+        return None if threshold == 0.5 else threshold
 
 
 @torch.no_grad()

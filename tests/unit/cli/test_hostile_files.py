@@ -36,6 +36,9 @@ FILES = {
 }
 """What no verb can read, and what each of them says."""
 
+WITH_GOOD_ROWS = {"broken.jsonl": 3, "marked.jsonl": 0, "inches.csv": 0}
+"""The exit codes of `wiesel predict`, which reads damaged files line by line."""
+
 VERBS = {
     "run": ("run", "PROJECT"),
     "compare": ("compare", "PROJECT", "majority_vote"),
@@ -104,6 +107,8 @@ def check_refused(result, words: str) -> None:
 def test_every_verb_names_the_file_and_what_is_wrong_with_it(call, tmp_path, verb):
     for name, (content, words) in FILES.items():
         file = tmp_path / name
+        if verb == "predict" and name in WITH_GOOD_ROWS:
+            continue  # a bad row is not the end of the others
         if content is not None:
             file.write_bytes(content)
         result = call(verb, file)
@@ -119,7 +124,21 @@ def test_a_line_that_is_too_long_is_refused_before_it_is_read(call, tmp_path, mo
     check_refused(call(verb, file), "MB in line 3: is the end of a line or a quote missing?")
 
 
-@pytest.mark.parametrize("verb", ["run", "compare", "predict", "evaluate"])
+def test_the_good_rows_of_a_damaged_file_are_predicted(call, tmp_path):
+    for name, code in WITH_GOOD_ROWS.items():
+        (tmp_path / name).write_bytes(FILES[name][0])
+        result = call("predict", tmp_path / name)
+        assert result.exit_code == code, result.output
+        assert result.stdout.splitlines()[1].startswith("a\t")
+    same = b"a,a refund,billing\na,crash,technical\n"
+    for number, content in enumerate([same, same.replace(b"a,c", b",c")]):
+        (tmp_path / "ids.csv").write_bytes(HEAD + content)
+        result = call("predict", tmp_path / "ids.csv")
+        assert result.exit_code == 0, result.output
+        assert ("1 rows have an id that", "1 rows have no id")[number] in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["run", "compare", "evaluate"])
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -165,9 +184,13 @@ def test_lines_before_a_wrong_one_are_answered(trained, wiesel):
         (b'{"text": "caf\xe9"}\n', "Line 2 of the input is not UTF-8 text"),
         (b"[" * 100_000 + b"\n", "Line 2 of the input is not JSON"),
     ):
-        result = wiesel("predict", trained / "out/model", "-", input=good + wrong)
-        check_refused(result, words)
-        assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [1]
+        result = wiesel("predict", trained / "out/model", "-", input=good + wrong + good)
+        assert result.exit_code == 3
+        first, bad, last = [json.loads(line) for line in result.stdout.splitlines()]
+        assert (first["id"], first["prediction"]) == (last["id"], last["prediction"])
+        assert first["id"] == 1
+        assert bad["line"] == 2
+        assert words in bad["error"]
 
 
 def test_ids_that_are_no_json_are_answered_with_null(trained, wiesel):
@@ -185,11 +208,11 @@ def test_votes_without_classes_can_be_given_them(tmp_path, wiesel):
 
 
 def test_too_little_memory_is_said_in_words(trained, tmp_path, wiesel, monkeypatch):
-    def full(*_):
+    def full(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("wiesel.cli.predict.frame_and_inputs", full)
-    result = wiesel("predict", trained / "out/model", tmp_path / "rows.csv")
+    monkeypatch.setattr("wiesel.project.predicting.read_batches", full)
+    result = wiesel("predict", trained / "out/model", trained / "test.csv")
     check_refused(result, "There is not enough memory")
 
 

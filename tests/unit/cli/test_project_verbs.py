@@ -192,21 +192,35 @@ def test_a_stream_of_json_lines_gives_the_predictions_of_the_file(trained, messa
         ("not json", "Line 2 of the input is not JSON"),
         ("[1, 2]", "Line 2 of the input is a list"),
         ('{"txt": "a"}', "There is no column 'text'"),
+        ('{"text": 5}', "'text' is 5, not a text"),
+        ('{"id": 7, "text": " "}', "There is no text in 'text'"),
     ],
 )
-def test_a_wrong_line_of_a_stream_is_named(trained, wiesel, line, words):
-    stream = f'{{"text": "a refund"}}\n{line}\n'
-    result = wiesel("predict", trained[0] / "out/model", "-", input=stream)
-    assert result.exit_code == 1
-    assert words in result.stderr
+def test_a_wrong_line_of_a_stream_is_named_and_is_not_its_end(
+    trained, tmp_path, wiesel, line, words
+):
+    stream = f'{{"text": "a refund"}}\n{line}\n\n{{"text": "a crash"}}\n'
+    model = trained[0] / "out/model"
+    result = wiesel("predict", model, "-", input=stream)
+    assert result.exit_code == 3
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert ["error" in answer for answer in answers] == [False, True, False]
+    assert answers[1]["line"] == 2
+    assert words in answers[1]["error"]
+    assert answers[1].get("id") == (7 if '"id"' in line else None)
+    apart = wiesel("predict", model, "-", "--errors", tmp_path / "bad.jsonl", input=stream)
+    assert apart.exit_code == 3
+    assert len(apart.stdout.splitlines()) == 2
+    assert json.loads((tmp_path / "bad.jsonl").read_text()) == answers[1]
 
 
 def test_a_giant_line_of_a_stream_is_refused(trained, wiesel, monkeypatch):
-    monkeypatch.setattr("wiesel.cli.predict._LONGEST_LINE", 100)
-    stream = json.dumps({"text": "x" * 200}) + "\n"
+    monkeypatch.setattr("wiesel.io.lenient.LONGEST_LINE", 100)
+    stream = json.dumps({"text": "x" * 200}) + '\n{"text": "a refund"}\n'
     result = wiesel("predict", trained[0] / "out/model", "-", input=stream)
-    assert result.exit_code == 1
-    assert "Line 1 of the input is longer than" in result.stderr
+    assert result.exit_code == 3
+    assert "Line 1 of the input is longer than" in result.stdout
+    assert "prediction" in result.stdout
 
 
 def test_evaluate_judges_by_the_label_column(trained, messages, wiesel, wiesel_json):
@@ -322,11 +336,10 @@ HOSTILE = {
     "header_only.csv": (b"id,text\n", "no rows"),
     "damaged.csv": (b"id,text\n1,caf\xe9 \xc3\xbc\n", "is not UTF-8"),
     "no_text.csv": (b"id,txt\n1,hello\n", "There is no column 'text'"),
-    "twice.csv": (b"id,text\n1,a refund\n1,a crash\n", "must be unique"),
     "ragged.csv": (b"id,text\n1,a,b,c\n", "fields in line 2"),
     "table.xlsx": (b"PK", "is a spreadsheet (.xlsx)"),
     "broken.parquet": (b"PAR1 not really", "cannot be read"),
-    "broken.jsonl": (b'{"text": "a"}\n{"text": \n', "line 2"),
+    "broken.jsonl": (b'{"text": 1}\n{"text": \n', "line 2"),
     "broken.npy": (b"\x93NUMPY nonsense", "cannot be read as an array"),
 }
 

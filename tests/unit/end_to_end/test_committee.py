@@ -9,12 +9,13 @@ import pytest
 import scipy.sparse as sp
 from forged_models import rewrite
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
 from torch import Tensor, nn
 
 from wiesel import (
     Committee,
+    Gold,
+    GoldWeighted,
     MajorityVote,
     MaxMIG,
     TwoStage,
@@ -33,6 +34,7 @@ from wiesel.errors import (
     WieselWarning,
 )
 from wiesel.label_models.class_balance import alignment_offsets
+from wiesel.label_models.majority_vote import vote_balance
 from wiesel.nn import CNN, Linear
 from wiesel.tasks import OneLabelTask
 from wiesel.tasks.explaining import each_left_out
@@ -147,13 +149,11 @@ def test_a_member_is_what_its_own_fit_gives(fitted: Committee):
 
 
 def test_more_classes_are_learned_by_mutual_information_too():
-    members = default_members(linear(3, 3), n_classes=3, with_gold_votes=True, networks=3)
+    members = default_members(linear(3, 3), n_classes=3, networks=3)
     assert {member.loss for member in members.values()} == {"ce", "mig"}
     assert all(m.class_balance == "auto" for m in members.values() if m.loss == "mig")
-    assert "gold_weighted" in members
     seeds = [seed for m in members.values() for seed in range(m.seed, m.seed + m.members)]
     assert len(set(seeds)) == len(seeds), "no two networks share a seed"
-    assert len({name for name in default_members(linear(), 2) if "gold" in name}) == 0
 
 
 def test_a_known_class_balance_reaches_every_member(tmp_path: Path):
@@ -165,68 +165,100 @@ def test_a_known_class_balance_reaches_every_member(tmp_path: Path):
     assert model.predict_proba(X)[:, 0].mean() > uniform
     model.save(tmp_path / "model")
     assert load_model(tmp_path / "model").class_balance == model.class_balance
-    known = default_members(linear(3, 3), 3, with_gold_votes=True, class_balance="votes")
+    known = default_members(linear(3, 3), 3, class_balance="votes")
     assert {member.class_balance for member in known.values()} == {"votes"}
 
 
-def test_gold_weighs_the_members_and_no_single_one_wins():
-    model = committee().fit(X, VOTES, (HELD_OUT.X, HELD_OUT.gold))
-    weights = np.array(list(model.member_weights_.values()))
-    assert weights.sum() == pytest.approx(1)
-    assert 0.05 < weights.min() <= weights.max() < 0.7, "40 gold items tell little"
+def test_gold_adds_networks_that_learn_it_alone_and_changes_the_others(fitted: Committee):
+    model = committee().fit(X, VOTES, gold=(HELD_OUT.X, HELD_OUT.gold))
+    # 40 items: one of the two networks counts 40 / (40 + 50) as much as the five others.
+    weights = np.array([1, 2, 2, 2 * 40 / 90])
     assert list(model.member_weights_) == [*BINARY, "gold"]
-    mixed = np.tensordot(weights, model.member_probas(X), axes=1)
+    assert list(model.member_weights_.values()) == pytest.approx(list(weights / weights.sum()))
+    mixed = np.tensordot(weights / weights.sum(), model.member_probas(X), axes=1)
     assert np.allclose(model.predict_proba(X), mixed, atol=1e-6)
-    assert model.selection_["by"] == "auc"
-    assert model.threshold_ is not None
-    assert 0 <= model.selection_["score"] <= 1
+    moved = np.abs(model.member_probas(X)[:3] - fitted.member_probas(X)).max(axis=(1, 2))
+    assert (moved > 1e-3).all()
 
 
-def test_votes_on_gold_items_give_a_member_more(with_gold_votes: Committee):
-    assert list(with_gold_votes.member_weights_) == [*BINARY, "gold_weighted", "gold"]
-    assert sum(with_gold_votes.member_weights_.values()) == pytest.approx(1)
+def test_validation_gold_and_labels_of_training_items_are_learned_alike():
+    rows = np.arange(40)
+    some = [VOTES.labels.names[k] if row < 40 else None for row, k in enumerate(GOLD)]
+    by_rows = committee().fit(X, VOTES, gold=some)
+    apart = committee().fit(X, VOTES, gold=(X[rows], GOLD[rows], VOTES[rows]))
+    held_out = committee().fit(X, VOTES, validation=(X[rows], GOLD[rows]))
+    named = committee().fit(X, VOTES, gold=Gold(some))
+    expected = by_rows.predict_proba(X)
+    for model in (apart, held_out, named):
+        assert np.allclose(model.predict_proba(X), expected, atol=1e-6)
+    both = committee().fit(X, VOTES, (X[:20], GOLD[:20]), gold=(X[20:40], GOLD[20:40]))
+    assert len(both.learned_gold_.items) == 40
 
 
-def test_gold_items_are_trained_on_and_still_tell_the_truth():
-    """Labels drawn at random can be learned by heart; the score must not show it."""
+def test_chosen_items_are_learned_but_change_neither_balance_nor_threshold():
+    """Only a random sample says how frequent a class is."""
+    spam = np.flatnonzero(HELD_OUT.gold == 1)
+    ham = np.flatnonzero(HELD_OUT.gold == 0)[:2]
+    rows = np.concatenate([spam, ham])
+    gold = HELD_OUT.X[rows], HELD_OUT.gold[rows]
+    balances = {}
+    for way in ("random", "uncertain"):
+        given = Gold(gold[1], gold[0], chosen=way)
+        model = committee().fit(X, VOTES, gold=given)
+        balances[way] = model.members_[0].label_model_.class_balance_[1]
+        assert len(model.learned_gold_.items) == len(rows)
+    blind = committee().fit(X, VOTES).members_[0].label_model_.class_balance_[1]
+    votes = vote_balance(VOTES)[1]
+    assert balances["uncertain"] == pytest.approx(blind)
+    posterior = (len(spam) + 30 * votes) / (len(rows) + 30)
+    assert balances["random"] == pytest.approx(posterior)
+    assert model.threshold_ is None
+
+
+def test_a_class_that_gold_lacks_keeps_the_share_that_votes_give_it():
+    X3, votes, gold = tiny_task(n_items=120, n_classes=3)
+    rows = np.flatnonzero(gold < 2)[:50]
+    model = Committee(Linear(3, 3), **QUICK).fit(X3, votes, gold=(X3[rows], gold[rows]))
+    balance = model.members_[0].label_model_.class_balance_
+    assert balance[2] == pytest.approx(45 * vote_balance(votes)[2] / 95)
+
+
+def test_gold_is_learned_and_still_tells_the_truth():
+    """Labels drawn at random can be learned by heart; the honest predictions must not show it."""
     rng = np.random.default_rng(0)
     noise, labels = rng.normal(size=(60, 40)).astype(np.float32), rng.integers(0, 2, 60)
     votes = VoteMatrix.from_dense(rng.integers(0, 2, (60, 3)), VOTES.labels)
-    options = {**QUICK, "epochs": 8, "epoch_size": 600, "lr": 0.05, "networks": 2}
-    model = Committee(Linear(40, 2), **options).fit(noise, votes, (noise, labels))
-    gold = model.members_[-1]
-    by_heart = (gold.predict_proba(noise).argmax(axis=1) == labels).mean()
-    assert by_heart > 0.9
-    unseen = gold.out_of_fold_proba(noise, labels)
-    assert (unseen.argmax(axis=1) == labels).mean() < 0.75
-    mixed = model.out_of_fold_proba(noise, labels)
-    parts = [m.predict_proba(noise) for m in model.members_[:-1]]
-    weights = list(model.member_weights_.values())
-    assert np.allclose(mixed, np.tensordot(weights, [*parts, unseen], axes=1))
-    assert model.selection_["score"] == pytest.approx(roc_auc_score(labels, mixed[:, 1]))
+    model = Committee(Linear(40, 2), **QUICK).fit(noise, votes, (noise, labels))
+    by_heart = (model.predict_proba(noise).argmax(axis=1) == labels).mean()
+    assert by_heart > 0.8
+    unseen = model.out_of_fold_proba(noise)
+    assert (unseen.argmax(axis=1) == labels).mean() < 0.7
+    shuffled = rng.permutation(60)
+    assert np.allclose(model.out_of_fold_proba(noise[shuffled]), unseen[shuffled])
+    others = rng.normal(size=(5, 40)).astype(np.float32)
+    assert np.array_equal(model.out_of_fold_proba(others), model.predict_proba(others))
 
 
-def test_gold_that_was_learned_from_is_no_gold_to_fine_tune_on(with_gold_votes: Committee):
+def test_gold_that_was_learned_is_no_gold_to_fine_tune_on(with_gold_votes: Committee):
     held_out = (HELD_OUT.X, HELD_OUT.gold)
-    with pytest.raises(ParameterError, match=r"already learned.*train_on_gold=False"):
+    with pytest.raises(ParameterError, match=r"already learned.*fit it again with all of them"):
         with_gold_votes.fine_tune(*held_out)
     apart = committee(train_on_gold=False).fit(X, VOTES, held_out)
     assert apart.fine_tune(*held_out).items == 40
 
 
-@pytest.mark.parametrize("options", [{"train_on_gold": False}, {"networks": 11}])
-def test_gold_items_need_not_be_trained_on(options: dict[str, Any]):
+def test_gold_need_not_be_trained_on():
     validation = (HELD_OUT.X, HELD_OUT.gold)
-    model = committee(**options).fit(X, VOTES, validation)
+    model = committee(train_on_gold=False).fit(X, VOTES, validation)
     assert list(model.member_weights_) == BINARY
-    assert np.allclose(
-        model.out_of_fold_proba(*validation), model.predict_proba(validation[0]), atol=1e-6
-    )
+    assert model.learned_gold_ is None
+    proba = model.predict_proba(validation[0])
+    assert np.array_equal(model.out_of_fold_proba(*validation), proba)
 
 
 def test_gold_of_one_class_is_ignored_and_a_warning_says_so(fitted: Committee):
-    """By such gold, all voters for the other class would be wrong."""
-    with pytest.warns(WieselWarning, match="All 40 validation items are 'class_0'.*ignored"):
+    """It cannot teach what the other class looks like."""
+    with pytest.warns(WieselWarning, match="All 40 gold labels are 'class_0'.*ignored"):
         model = committee().fit(
             X, VOTES, (HELD_OUT.X, np.zeros_like(HELD_OUT.gold), HELD_OUT.votes)
         )
@@ -234,14 +266,26 @@ def test_gold_of_one_class_is_ignored_and_a_warning_says_so(fitted: Committee):
     assert np.array_equal(model.predict_proba(X), fitted.predict_proba(X))
 
 
-def test_few_gold_items_are_warned_about():
-    with pytest.warns(WieselWarning, match="With 29 validation items.*at least 30"):
-        model = committee().fit(X, VOTES, (HELD_OUT.X[:29], HELD_OUT.gold[:29]))
-    assert list(model.member_weights_) == [*BINARY, "gold"]
-    own = [TwoStage(MajorityVote(), Linear(3, 2), **ONE_PASS, epochs=1) for _ in range(2)]
-    few = HELD_OUT.X[:20], HELD_OUT.gold[:20]
-    # A network of one epoch may rank all items wrongly, depending on its initial weights.
-    assert 0 <= Committee(Linear(3, 2), members=own).fit(X, VOTES, few).selection_["score"] <= 1
+def test_three_labels_change_little(fitted: Committee):
+    rows = np.array([*np.flatnonzero(GOLD == 0)[:2], np.flatnonzero(GOLD == 1)[0]])
+    model = committee().fit(X, VOTES, gold=(X[rows], GOLD[rows]))
+    assert np.abs(model.predict_proba(X) - fitted.predict_proba(X)).max() < 0.15
+
+
+def test_members_of_the_users_own_learn_gold_in_their_own_way():
+    quick = {name: value for name, value in QUICK.items() if name != "networks"}
+    members = [
+        TwoStage(MajorityVote(), LogisticRegression()),
+        TwoStage(GoldWeighted(), Linear(3, 2), **quick),
+    ]
+    model = Committee(Linear(3, 2), members=members).fit(
+        X, VOTES, gold=(HELD_OUT.X, HELD_OUT.gold, HELD_OUT.votes)
+    )
+    classifier, network = (member.predict_proba(X) for member in model.members_)
+    alone = TwoStage(MajorityVote(), LogisticRegression()).fit(X, VOTES)
+    assert not np.allclose(classifier, alone.predict_proba(X))
+    assert np.allclose(model.predict_proba(X), (classifier + network) / 2, atol=1e-6)
+    assert len(model.learned_gold_.items) == 40
 
 
 def test_copies_of_a_voter_count_once(fitted: Committee):
@@ -322,13 +366,8 @@ def test_weights_from_a_file_must_fit(
         load_model(tmp_path / "model")
 
 
-def test_a_committee_whose_vote_readers_all_collapsed_keeps_them(monkeypatch: pytest.MonkeyPatch):
-    """Gold alone could not say what the votes mean. Its networks have no validation score."""
-
-    def collapsed(task, history):
-        return np.array("validation_auc" in history.kept)
-
-    monkeypatch.setattr(OneLabelTask, "collapsed", collapsed)
+def test_a_committee_whose_members_all_collapsed_keeps_them(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(OneLabelTask, "collapsed", lambda task, history: np.array(True))
     model = committee().fit(X, VOTES, (HELD_OUT.X, HELD_OUT.gold))
     assert list(model.member_weights_) == [*BINARY, "gold"]
     assert np.allclose(model.soft_labels(X, VOTES).sum(axis=1), 1)

@@ -13,11 +13,12 @@ from torch import nn
 from wiesel import Committee, Supervised, TwoStage
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.end_to_end import fine_tuning
+from wiesel.end_to_end.plan import GoldItems
 from wiesel.errors import FeatureError, NotFittedError, ParameterError
 from wiesel.label_models import MajorityVote
 from wiesel.multilabel import MultiLabelVotes
 from wiesel.nn import MLP
-from wiesel.training import seeded
+from wiesel.training import TrainingData, TrainOptions, as_inputs, seeded, train
 from wiesel.training.validation import stratified_folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
@@ -88,7 +89,7 @@ def test_it_minimizes_the_cross_entropy_and_the_distance_from_the_weights_before
         logits = torch.from_numpy(X).float() @ expected[0].T + expected[1]
         value = -(targets * torch.log_softmax(logits, dim=1)).sum(dim=1).mean()
         apart = [((p - q) ** 2).sum() for p, q in zip(expected, start, strict=True)]
-        value = value + 10 / len(gold) * torch.stack(apart).sum()
+        value = value + 1000 / len(gold) ** 2 * torch.stack(apart).sum()
         value.backward()
         return value
 
@@ -111,14 +112,27 @@ def test_a_few_items_move_the_weights_less_than_many():
 
 
 def test_the_loss_afterwards_is_that_of_networks_that_left_the_items_out():
+    """A network that leaves out a fold is one that was fine-tuned without it, from its start."""
     X, votes, gold = task(1)
     few = np.arange(60)
     model = trained(1, X, votes, members=5)
+    networks = [copy.deepcopy(member.end_model_) for member in model.members_]
     said = model.fine_tune(X[few], gold[few])
-    proba = np.empty((60, 2))
-    for network, fold in zip(model.members_, stratified_folds(gold[few], 5, seed=1), strict=True):
-        proba[fold] = network.predict_proba(X[few][fold])
-    assert said.loss_after == pytest.approx(log_loss(gold[few], proba), rel=1e-5)
+    assert said.loss_after == pytest.approx(
+        log_loss(gold[few], model.out_of_fold_proba(X[few])), rel=1e-5
+    )
+    fold = stratified_folds(gold[few], 5, seed=1)[2]
+    known = GoldItems(model.task_.held_out(as_inputs(X[few]), gold[few]), np.ones(60, bool))
+    objective = model.task_.gold_objective(networks[2], known.known, 0.1, fold)
+    data = TrainingData(known.known.inputs)
+    options = TrainOptions(
+        epochs=1, epoch_size=150 * 60, batch_size=60, lr=2e-3, weight_decay=0.0, pull=1000 / 60**2
+    )
+    with seeded(1):
+        train(objective, data, options)
+    expected = torch.softmax(objective.end_model(torch.from_numpy(X[few][fold]).float()), dim=1)
+    found = model.out_of_fold_proba(X[few])[fold]
+    assert np.allclose(found, expected.detach().numpy(), atol=1e-3)
 
 
 def test_the_members_of_an_ensemble_are_tuned_with_it():
@@ -180,8 +194,8 @@ def test_an_unfitted_model_cannot_be_tuned():
 
 def test_too_few_gold_items_are_refused():
     X, votes, gold = tiny_task()
-    with pytest.raises(FeatureError, match="4 gold items"):
-        weasel().fit(X, votes).fine_tune(X[:3], gold[:3])
+    with pytest.raises(FeatureError, match="2 gold items"):
+        weasel().fit(X, votes).fine_tune(X[:1], gold[:1])
 
 
 def test_a_classifier_of_scikit_learn_is_refused_with_the_cure():

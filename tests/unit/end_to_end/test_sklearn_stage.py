@@ -17,6 +17,7 @@ from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import FeatureError, ParameterError, SavedModelError
 from wiesel.nn import MLP
 from wiesel.saving import read_folder, write_folder
+from wiesel.training.validation import stratified_folds
 
 VOTES, GOLD = make_votes(200, n_voters=5, coverage=0.6)
 X = make_features(GOLD, n_features=4)
@@ -39,7 +40,7 @@ def test_it_learns_what_weighted_rows_say():
 def test_it_does_what_every_end_model_does(classifier):
     model = TwoStage(MajorityVote(), classifier).fit(X, VOTES, validation=(X[:50], GOLD[:50]))
     assert evaluate(model, X, GOLD, n_resamples=0).accuracy > 0.8
-    assert model.threshold_ is not None
+    assert model.selection_["by"] == "auc"
     assert model.selection_["by"] == "auc"
     assert set(model.predict(X)) <= set(VOTES.labels)
     assert model.soft_labels(X, VOTES).shape == (200, 2)
@@ -154,3 +155,24 @@ def test_a_forged_classifier_is_refused(tmp_path, change, words):
     write_folder(tmp_path / "forged", manifest, files)
     with pytest.raises(SavedModelError, match=words):
         load_model(tmp_path / "forged")
+
+
+def test_gold_rows_weigh_one_in_two_hundred_each_and_are_predicted_without_them():
+    """Equal to scikit-learn's own fit on the same rows and weights."""
+    gold = X[:20], GOLD[:20]
+    model = TwoStage(MajorityVote(), LogisticRegression()).fit(X, VOTES, gold=gold)
+    soft = model.soft_labels(X, VOTES)[VOTES.covered]
+    rows, classes = np.nonzero(soft > 1e-6)
+    worth = max(1, soft.sum() / 200)
+
+    def own(kept):
+        vectors = np.concatenate([X[VOTES.covered][rows], X[:20][kept]])
+        targets = np.concatenate([classes, GOLD[:20][kept]])
+        weights = np.concatenate([soft[rows, classes], np.full(len(kept), worth)])
+        return LogisticRegression().fit(vectors, targets, sample_weight=weights)
+
+    expected = own(np.arange(20)).predict_proba(X)
+    assert np.allclose(model.predict_proba(X), expected, atol=1e-4)
+    fold = stratified_folds(GOLD[:20], 5)[0]
+    honest = own(np.setdiff1d(np.arange(20), fold)).predict_proba(X[fold])
+    assert np.allclose(model.out_of_fold_proba(X[:20])[fold], honest, atol=1e-4)

@@ -5,16 +5,9 @@ import torch
 from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
 from torch import nn
 
-from wiesel import Committee, Supervised
-from wiesel.end_to_end.supervised import gold_member
-from wiesel.end_to_end.together import fit_together
+from wiesel import Supervised
 from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError
-from wiesel.labels import LabelSpace
-from wiesel.tasks import OneLabelTask
-from wiesel.training import Validation, as_inputs
-from wiesel.training.validation import stratified_folds
 
-TASK = OneLabelTask(LabelSpace("absent", "present"))
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 
 NAMES = ["ham", "spam"]
@@ -100,66 +93,3 @@ def test_a_failed_fit_leaves_the_model_unfitted():
 def test_there_are_no_voters():
     X, _, gold = tiny_task()
     assert supervised().fit(X, gold).voters_ == ()
-
-
-def test_a_network_does_not_learn_the_fold_it_leaves_out():
-    X, _, gold = tiny_task(n_items=40)
-    fold = stratified_folds(gold, 4)[1]
-    model = supervised(fold=(1, 4))
-    plan = model.planned(model.fit_inputs(X, gold), None).plan
-    assert (plan.targets[fold] == 0).all()
-    assert (np.delete(plan.targets, fold, axis=0).sum(axis=1) == 1).all()
-
-
-def test_each_item_is_predicted_by_the_network_that_left_it_out():
-    X, _, gold = tiny_task(n_items=40)
-    ensemble = supervised(members=4)
-    parts = ensemble.without_folds()
-    assert [part.fold for part in parts] == [(0, 4), (1, 4), (2, 4), (3, 4)]
-    for part in parts:
-        part.fit(X, gold)
-    ensemble.join(parts)
-    proba = ensemble.out_of_fold_proba(X, gold)
-    for part, fold in zip(parts, stratified_folds(gold, 4), strict=True):
-        assert np.allclose(proba[fold], part.predict_proba(X[fold]))
-    whole = supervised().fit(X, gold)
-    assert (whole.out_of_fold_proba(X, gold) == 0.5).all(), "nothing was left out"
-
-
-def test_networks_that_leave_out_folds_are_trained_as_one_stack():
-    X, _, gold = tiny_task(n_items=40)
-    parts = supervised(members=3).without_folds()
-    assert len({part.stack_key() for part in parts}) == 1
-    assert len({part.plan_key() for part in parts}) == 3
-    alone = [part.fit(X, gold).predict_proba(X) for part in supervised(members=3).without_folds()]
-    together = fit_together(parts, X, gold)
-    for part, expected in zip(together, alone, strict=True):
-        assert np.allclose(part.predict_proba(X), expected, atol=1e-4)
-
-
-@pytest.mark.parametrize("fold", [(4, 4), (-1, 4), (0, 1), (0.5, 2)])
-def test_a_fold_that_does_not_exist_is_refused(fold):
-    X, _, gold = tiny_task()
-    with pytest.raises(ParameterError, match="'fold' option of Supervised"):
-        supervised(fold=fold).fit(X, gold)
-
-
-def held_out(n_items: int, n_present: int = 2) -> Validation:
-    return Validation(as_inputs(np.zeros((n_items, 3))), np.arange(n_items) % n_present, 2)
-
-
-@pytest.mark.parametrize(("epochs", "trained"), [(None, 8), (3, 3), (100, 8)])
-def test_a_committee_member_that_learns_from_gold_has_no_gold_to_choose_its_epochs(
-    epochs: int | None, trained: int
-):
-    committee = Committee(nn.Linear(3, 2), networks=3, epochs=epochs, seed=5, lr=0.25)
-    member = gold_member(committee, held_out(12), TASK)
-    assert (member.epochs, member.members, member.lr) == (trained, 6, 0.25)
-    assert member.seed != 5
-
-
-def test_a_committee_learns_from_gold_with_two_items_for_each_network():
-    committee = Committee(nn.Linear(3, 2), networks=3)
-    assert gold_member(committee, held_out(11), TASK) is None
-    assert gold_member(committee, held_out(12, n_present=1), TASK) is None
-    assert gold_member(committee.set_params(train_on_gold=False), held_out(12), TASK) is None

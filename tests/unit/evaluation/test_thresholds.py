@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import f1_score, precision_recall_curve
 
 from wiesel.errors import FeatureError
-from wiesel.evaluation import choose_threshold, threshold_curve
+from wiesel.evaluation import choose_threshold, supported_threshold, threshold_curve
 
 
 def test_the_threshold_separates_what_can_be_separated() -> None:
@@ -77,3 +77,34 @@ def test_what_does_not_fit_is_refused(proba: Any, gold: Any, words: str) -> None
 def test_a_curve_without_positive_items_is_refused() -> None:
     with pytest.raises(FeatureError, match="at least one item of the second class"):
         threshold_curve(np.array([0.5]), [0])
+
+
+def shifted(n_items: int, seed: int = 0) -> tuple[Any, Any]:
+    """Scores that separate the classes well, at 0.25."""
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(2, size=n_items)
+    return np.clip(rng.normal(0.15 + 0.2 * gold, 0.06), 0, 1), gold
+
+
+def test_a_threshold_moves_only_where_gold_shows_beyond_chance_that_it_helps() -> None:
+    scores, gold = shifted(400)
+    # Shrunk toward 1/2 as by fifty further items.
+    assert supported_threshold(scores, gold) == pytest.approx(0.25 * 400 / 450 + 0.5 / 9, abs=0.02)
+    rng = np.random.default_rng(1)
+    for n_items in (15, 50, 200):
+        moved = [
+            supported_threshold(rng.random(n_items), rng.integers(2, size=n_items)) != 0.5
+            for _ in range(20)
+        ]
+        assert np.mean(moved) <= 0.2, "scores that say nothing"
+
+
+def test_more_gold_moves_a_threshold_further() -> None:
+    found = [supported_threshold(*shifted(n_items)) for n_items in (60, 250, 1000)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] < 0.5
+
+
+@pytest.mark.parametrize("gold", [[0, 0, 0], [1, 1, 1], [0, 1, 1]])
+def test_gold_that_tells_nothing_leaves_the_threshold(gold: list[int]) -> None:
+    assert supported_threshold(np.array([0.1, 0.2, 0.3]), gold) == 0.5

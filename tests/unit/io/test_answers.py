@@ -45,7 +45,7 @@ def test_gold_ids_that_look_like_numbers_match_text(tmp_path: Path) -> None:
 
 def test_gold_of_other_items_is_refused_with_both_looks(tmp_path: Path) -> None:
     write_rows({"id": ["m1"], "label": ["cat"]}, tmp_path / "g.csv")
-    with pytest.raises(DataError, match=r"g.csv: None of the 2 ids.*'x'.*'m1'"):
+    with pytest.raises(DataError, match=r"g.csv: None of the 2 ids.*'x'.*'m1'.*wiesel apply --id"):
         read_gold(tmp_path / "g.csv", ["cat", "dog"], ids=["x", "y"])
 
 

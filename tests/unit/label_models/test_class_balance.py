@@ -168,3 +168,12 @@ def test_the_estimate_is_shrunk_toward_equal_classes_by_a_likelihood_ratio():
     trust = 1 - NO_GAIN / gain
     assert 0.5 < trust < 0.9
     assert estimate_class_balance(votes) == pytest.approx(0.5 + trust * (prior - 0.5), abs=1e-3)
+
+
+def test_a_sample_of_the_items_is_about_as_large_as_asked_for():
+    """Whole chunks of 131,072 votes made it five times as large with 64 classes."""
+    votes, _ = make_votes(60_000, 8, 2, coverage=0.5, seed=2)
+    groups = _deal(vote_totals(votes), votes.voters)
+    (tables,) = votes.sum(_TripleCounts(groups, 6))
+    counted = tables.sum() / len(tables)
+    assert 5_000 < counted < 20_000

@@ -308,3 +308,24 @@ def test_a_thousand_classes_are_refused_at_once_with_the_number_that_works():
     votes = VoteMatrix.from_dense(np.arange(30).reshape(10, 3), labels)
     with pytest.raises(ParameterError, match=r"3,000,000 numbers.*up to 816 classes"):
         Snorkel().fit(votes)
+
+
+def test_quasi_newton_steps_find_a_minimum_at_the_bounds():
+    # (x - 2)^2 + 3 (y - 0.3)^2 + (z + 1)^2 is smallest within [0, 1] at (1, 0.3, 0).
+    center, weight = np.array([2.0, 0.3, -1.0]), np.array([1.0, 3.0, 1.0])
+
+    def loss(x):
+        return float(weight @ np.square(x - center)), 2 * weight * (x - center)
+
+    found = moment_matching._projected_lbfgs(loss, np.array([0.5, 0.9, 0.5]), 50)
+    np.testing.assert_allclose(found, [1.0, 0.3, 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_many_unknowns_are_found_without_scipy_and_are_the_same(n_classes, monkeypatch):
+    votes, _ = make_votes(5000, 8, n_classes, coverage=0.5, seed=3)
+    expected = Snorkel().fit(votes)
+    monkeypatch.setattr(moment_matching, "_MANY_UNKNOWNS", 0)
+    found = Snorkel().fit(votes)
+    assert found.loss_[-1] == pytest.approx(expected.loss_[-1], rel=1e-6)
+    np.testing.assert_allclose(found.conditionals_, expected.conditionals_, atol=1e-4)

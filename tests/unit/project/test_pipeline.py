@@ -13,6 +13,8 @@ from wiesel.errors import DataError, ParameterError, WieselError
 from wiesel.io import read_votes
 from wiesel.project import load_bundle, read_project, run_project
 from wiesel.project.explaining import explain_item
+from wiesel.project.labels import label_store
+from wiesel.project.preparing import prepare
 from wiesel.project.training import train_models
 
 # Two epochs on forty rows may well end in a warning; that is not what is tested here.
@@ -380,3 +382,60 @@ def test_models_are_trained_once_for_each_seed(tiny):
         outcome.prepared.data, ["majority_vote"], [0, 1], cache, lambda *s: said.append(s[1])
     )
     assert [line.endswith("reused") for line in said] == [True, False]
+
+
+def gold_of_training(folder):
+    """What the models of a project learn as gold."""
+    prepared = prepare(read_project(folder), lambda stage, text: None)
+    gold = prepared.data.gold
+    names = np.array(prepared.data.labels.names)[np.asarray(gold.y)].tolist()
+    return prepared.data, names, list(gold.chosen)
+
+
+def test_labels_of_some_training_rows_are_learned_with_those_of_dev(tmp_path):
+    folder = tiny_project(tmp_path)
+    frame = pl.read_csv(folder / "train.csv").with_row_index("row")
+    some = pl.when(pl.col("row") < 3).then(pl.lit("technical")).alias("label")
+    frame.with_columns(some).drop("row").write_csv(folder / "train.csv")
+    data, names, chosen = gold_of_training(folder)
+    assert len(names) == len(data.gold.X) == data.gold.votes.n_items == 12 + 3
+    assert names[12:] == ["technical"] * 3
+    assert chosen == ["random"] * 12 + ["file"] * 3
+    assert np.array_equal(data.gold.X[12:], data.vectors.train[:3])
+    change(folder / "wiesel.toml", 'dev = "dev.csv"\n', "")
+    assert gold_of_training(folder)[1:] == (["technical"] * 3, ["file"] * 3)
+
+
+def test_training_rows_that_all_have_a_label_are_the_truth_to_compare_with(tmp_path):
+    folder = tiny_project(tmp_path)
+    frame = pl.read_csv(folder / "train.csv")
+    frame.with_columns(pl.lit("technical").alias("label")).write_csv(folder / "train.csv")
+    assert len(gold_of_training(folder)[1]) == 12
+
+
+def test_all_labels_made_in_the_workbench_are_learned_once(tmp_path):
+    folder = tiny_project(tmp_path)
+    change(folder / "wiesel.toml", 'dev = "dev.csv"\n', "")
+    store = label_store(read_project(folder))
+    for row in range(12):
+        store.add(f"m{row}", ("billing", "technical")[row % 2], "ada", purpose="evaluate")
+    for row in range(20, 25):
+        store.add(f"m{row}", "billing", "ada", purpose="learn")
+    data, names, chosen = gold_of_training(folder)
+    assert len(data.splits["dev"]) == 12
+    assert names == ["billing", "technical"] * 6 + ["billing"] * 5
+    assert chosen == ["random"] * 12 + ["workbench"] * 5
+    outcome, said = run(folder)
+    assert "labels: 5 of the training rows have one, which the models learn" in said
+    assert len(outcome.main.model.learned_gold_.items) == 17
+    store.add("m30", "technical", "ada", purpose="learn")
+    again = run(folder)[0]
+    assert not again.main.reused, "a new label trains a new model"
+
+
+def test_dev_rows_are_judged_by_networks_that_have_not_learned_them(first_run):
+    _, outcome, _ = first_run
+    data, model = outcome.prepared.data, outcome.main.model
+    dev = data.vectors.by_split["dev"]
+    assert np.array_equal(outcome.proba["dev"], model.out_of_fold_proba(dev))
+    assert not np.array_equal(outcome.proba["dev"], model.predict_proba(dev))

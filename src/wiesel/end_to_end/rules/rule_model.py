@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,21 +10,19 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.base import ExplainedModel
-from wiesel.end_to_end.checks import check_lengths
+from wiesel.end_to_end.checks import check_lengths, gold_items
 from wiesel.end_to_end.crowd.crowd_model import CrowdObjective
 from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries
-from wiesel.errors import FeatureError
 from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import Dropout
 from wiesel.parameters import check_number
-from wiesel.row_ids import in_order_of
 from wiesel.tasks import Task
 from wiesel.tasks.explaining import VoteEffects
 from wiesel.training import Batch, Objective, TrainingData
-from wiesel.training.engines import TrainingEngine
+from wiesel.training.inputs import joined
 from wiesel.votes import VoteMatrix
 
 __all__ = ["RuleModel", "RuleNetwork", "RuleObjective", "RuleParts"]
@@ -102,32 +100,28 @@ class RuleModel(ExplainedModel):
     last_layer_: str | None = field(init=False, repr=False)
     """The end model's layer whose inputs the rule network reads; None if it has none."""
 
-    def fit(
-        self,
-        X: Any,
-        votes: VoteMatrix,
-        validation: GoldSet | None = None,
-        gold: Any = None,
-        *,
-        engine: TrainingEngine | None = None,
-    ) -> Self:
-        """Train on inputs and votes; `gold` contains the labels of the labeled items.
+    def with_gold(self, given: FitInputs, gold: Any) -> FitInputs:
+        """Return the arguments of `fit` with gold labels: the losses of the method read them.
 
-        It is as long as X: names or indices, and `None` or -1 if the label is unknown. Labeled
-        items are used for training, with or without votes. `validation=(X, y)` selects the epoch
-        and the threshold.
+        Labels of further items become items of the training set.
         """
-        given = replace(self.fit_inputs(X, votes), engine=engine)
-        if gold is not None:
-            gold = in_order_of(votes, gold, "gold")
-            known = self._task(given).labels.indices(gold, allow_unknown=True)
-            if len(known) != len(given.inputs):
-                raise FeatureError(
-                    f"gold needs a label for each of the {len(given.inputs)} items, None where it "
-                    f"is unknown; it has {len(known)}."
-                )
-            given = replace(given, gold=known)
-        return self.fit_given(given, validation)
+        if gold is None:
+            return given
+        items = gold_items(gold, given, self._task(given))
+        known = np.full(len(given.inputs), ABSTAIN, dtype=np.int64)
+        if items.rows is not None:
+            known[items.rows] = items.known.gold
+            return replace(given, gold=known)
+        votes = items.votes
+        if votes is None:
+            silent = np.full((len(items), given.votes.n_voters), ABSTAIN)
+            votes = VoteMatrix.from_dense(silent, given.votes.labels, given.votes.voters)
+        return replace(
+            given,
+            inputs=joined([given.inputs, items.known.inputs], "gold X"),
+            votes=VoteMatrix.concatenate([given.votes, votes]),
+            gold=np.concatenate([known, items.known.gold]),
+        )
 
     def rule_weights(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return P(rule holds): (n_items, n_voters), 0 if the rule does not vote."""

@@ -187,17 +187,16 @@ class WeaSEL(ExplainedModel):
         validation: GoldSet | None = None,
         encoder_X: Any = None,
         *,
+        gold: Any = None,
         engine: TrainingEngine | None = None,
     ) -> Self:
-        """Train on inputs and votes; `validation=(X, y)` selects the epoch and the threshold.
+        """Train on inputs and votes, then on gold labels; see `EndToEndModel.fit`.
 
         `encoder_X` holds the encoder's features if the end model reads something else, such as
-        token ids or images. `engine=RayTrain(workers=2)` trains on a cluster.
+        token ids or images.
         """
         given = replace(self.fit_inputs(X, votes, encoder_X), engine=engine)
-        self.fit_given(given, validation)
-        self.recover(given, validation)
-        return self
+        return self.fit_with_gold(given, validation, gold)
 
     def accuracies(self, X: Any, votes: Any, encoder_X: Any = None) -> Any:
         """Return the weight of each voter: (n_items, n_voters[, n_classes]).
@@ -434,11 +433,12 @@ def initial_soft_labels(
     token ids or images.
     """
     task, copies = plan.task, plan.task.copies(plan.votes)
-    merged, labeled = task.without_copies(plan.votes, copies), plan.gold_votes
-    labeled = None if labeled is None else task.without_copies(labeled, copies)
+    merged, gold = task.without_copies(plan.votes, copies), plan.gold
+    if gold is not None and gold.votes is not None:
+        gold = replace(gold, votes=task.without_copies(gold.votes, copies))
     inputs = plan.data.inputs if plan.features is None else plan.features
     data = replace(plan.data, inputs=inputs)
-    single = replace(plan, data=data, votes=merged, gold_votes=labeled)
+    single = replace(plan, data=data, votes=merged, gold=gold)
     # If features do not confirm the votes, training still starts from these soft labels.
     with warnings.catch_warnings(action="ignore", category=WieselWarning):
         return task.fit_label_model(label_model, single, plan.class_balance, fit_label_model)
