@@ -42,6 +42,7 @@ BY_NAME = (
     "spouse_lstm",
     "multilabel",
     "suggest",
+    "suggested_precision",
     "unseen_tables",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)

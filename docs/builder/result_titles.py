@@ -35,6 +35,7 @@ RESULT_TITLES = {
     "crowd_confidence": "Confidences of crowd labels",
     "blind_crowds": "Crowd methods without gold",
     "suggest": "Suggested labeling functions",
+    "suggested_precision": "Precision of suggested functions",
     "multilabel": "Several labels for one item",
     "spans": "Spans of text",
     "datasets": "The data sets",

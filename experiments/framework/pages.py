@@ -27,6 +27,10 @@ class PageTable:
         """Return the number at the start of a cell; None if there is none."""
         return leading_number(self.cell(row, column))
 
+    def deviation(self, row: str, column: str) -> float | None:
+        """Return the number after ± in a cell; None if there is none."""
+        return leading_number((self.cell(row, column) or "").partition("± ")[2])
+
 
 def leading_number(text: str | None) -> float | None:
     """Return the number at the start of a text, or None.

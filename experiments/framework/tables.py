@@ -31,9 +31,16 @@ def spread(values: np.ndarray) -> str:
     return f"{values.mean():.2f} ± {values.std():.2f}"
 
 
-def figure_of_paper(value: float | None) -> str:
-    """Return a result as the paper prints it; a dash if unknown."""
-    return UNKNOWN if value is None else f"{value:.2f}"
+def figure_of_paper(value: float | tuple[float, float] | None) -> str:
+    """Return a result as the paper prints it, with its deviation if it has one.
+
+    >>> figure_of_paper(82.1), figure_of_paper((82.1, 0.45)), figure_of_paper(None)
+    ('82.10', '82.10 ± 0.45', '-')
+    """
+    if value is None or isinstance(value, float):
+        return UNKNOWN if value is None else f"{value:.2f}"
+    mean, deviation = value
+    return f"{mean:.2f} ± {deviation:.2f}"
 
 
 def cost_sentence(n_runs: int, cpu_seconds: float) -> str:

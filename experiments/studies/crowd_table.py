@@ -94,7 +94,7 @@ def draw(name: str, rows: Rows) -> None:
         )
         axes.plot(np.mean(row["best_on_test"]), height, "|", color=color, markersize=10)
         if row["paper"]:
-            axes.plot(row["paper"], height, "x", color="tab:red")
+            axes.plot(row["paper"].mean, height, "x", color="tab:red")
     axes.set_yticks(range(len(ordered)), [row["method"] for row in ordered])
     axes.set_xlabel(f"test accuracy on {name}, %")
     for label, style in (

@@ -21,6 +21,7 @@ import numpy as np
 from torch import nn
 
 from experiments.framework.runner import RESULTS, Run, run_all
+from experiments.studies import paper
 from experiments.studies.crowd_table import draw, print_table, write_markdown
 from wiesel import (
     MBEM,
@@ -55,12 +56,10 @@ TUNING_SEEDS = 3
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of the table: a method, its candidate settings, and the paper's result."""
+    """A row of the table: a method and its candidate settings."""
 
     title: str
     build: Build
-    paper: float | None = None
-    in_paper: bool = False
     settings: dict[str, list[Any]] = field(default_factory=dict)
 
     def options(self) -> list[dict[str, Any]]:
@@ -94,17 +93,16 @@ PAPERS_WEASEL = WeaSEL.paper
 
 METHODS: dict[str, Entry] = {
     "gold": Entry("gold labels", Supervised),
-    "majority_vote": Entry("majority vote", two_stage(MajorityVote()), 79.23, True,
-                           {"hard": [False, True]}),
-    "mbem": Entry("MBEM", MBEM, 76.84, True, {"m_epochs": [1, 10]}),
-    "doctor_net": Entry("DoctorNet", DoctorNet, 81.31, True),
-    "crowd_layer": Entry("CrowdLayer", CrowdLayer, 82.83, True, {"variant": ["MW", "VW+B"]}),
-    "agg_net": Entry("AggNet", AggNet, 84.35, True, EM),
-    "max_mig": Entry("Max-MIG", MaxMIG, 85.45, True),
-    "snorkel_ce": Entry("Snorkel + CE", two_stage(Snorkel()), None, True),
-    "weasel_ce": Entry("WeaSEL + CE", PAPERS_WEASEL, 82.46, True, WEASEL),
-    "snorkel_mig": Entry("Snorkel + MIG", fixed(two_stage(Snorkel()), loss="mig"), 85.15, True),
-    "weasel_mig": Entry("WeaSEL + MIG", fixed(PAPERS_WEASEL, loss="mig"), 86.36, True, WEASEL),
+    "majority_vote": Entry("majority vote", two_stage(MajorityVote()), {"hard": [False, True]}),
+    "mbem": Entry("MBEM", MBEM, {"m_epochs": [1, 10]}),
+    "doctor_net": Entry("DoctorNet", DoctorNet),
+    "crowd_layer": Entry("CrowdLayer", CrowdLayer, {"variant": ["MW", "VW+B"]}),
+    "agg_net": Entry("AggNet", AggNet, EM),
+    "max_mig": Entry("Max-MIG", MaxMIG),
+    "snorkel_ce": Entry("Snorkel + CE", two_stage(Snorkel())),
+    "weasel_ce": Entry("WeaSEL + CE", PAPERS_WEASEL, WEASEL),
+    "snorkel_mig": Entry("Snorkel + MIG", fixed(two_stage(Snorkel()), loss="mig")),
+    "weasel_mig": Entry("WeaSEL + MIG", fixed(PAPERS_WEASEL, loss="mig"), WEASEL),
     "dawid_skene_ce": Entry("Dawid-Skene + CE", two_stage(DawidSkene())),
     "dawid_skene_mig": Entry("Dawid-Skene + MIG", fixed(two_stage(DawidSkene()), loss="mig")),
     "majority_vote_mig": Entry("majority vote + MIG", fixed(two_stage(MajorityVote()), loss="mig")),
@@ -132,8 +130,8 @@ METHODS: dict[str, Entry] = {
     "coin_net": Entry("COINNet", COINNet),
     "annot_mix": Entry("annot-mix", AnnotMix),
 }  # fmt: skip
-"""The paper's list, then our additional methods. The paper's result for Snorkel + CE is not
-available; ours uses other features (512 averaged values instead of the paper's 8,192)."""
+"""The paper's list, then our additional methods. Its features are others (512
+averaged values instead of the paper's 8,192)."""
 
 
 @cache
@@ -205,7 +203,7 @@ def run_table(data: str, names: list[str], seeds: int, jobs: int) -> list[dict[s
     return [
         {
             **_figures(name, final[name], on_test[name], done),
-            "paper": METHODS[name].paper if data == "labelme" else None,
+            "paper": paper.LABELME.get(METHODS[name].title) if data == "labelme" else None,
             "tuning": scores[name],
             **_cost({run.key for run in behind[name]}, done),
         }
@@ -227,7 +225,7 @@ def _figures(
 ) -> dict[str, Any]:
     return {
         "method": METHODS[name].title,
-        "in_paper": METHODS[name].in_paper,
+        "in_paper": METHODS[name].title in paper.LABELME,
         "options": final[0].options,
         "accuracy": [100 * done[run.key]["accuracy"] for run in final],
         "validation": [100 * done[run.key]["chosen_by"] for run in final],
@@ -258,7 +256,7 @@ def show(data: str, rows: list[dict[str, Any]]) -> None:
     print_table(rows)
     shown = {row["method"] for row in rows}
     missing = [entry for entry in METHODS.values() if entry.title not in shown]
-    if not any(entry.in_paper for entry in missing):
+    if not any(entry.title in paper.LABELME for entry in missing):
         write_markdown(data, rows, [entry.title for entry in missing])
         draw(data, rows)
     where = RESULTS.relative_to(RESULTS.parents[1]) / data

@@ -97,7 +97,7 @@ def what_lstm_says(lstm: Runs, perceptron: Runs) -> list[str]:
     vote, weasel = lstm["majority vote"], lstm["WeaSEL"]
     if not (vote and weasel):
         return ["- Whether an LSTM makes the difference is open: its runs are not finished."]
-    papers = {title: paper.TABLE_1[title][SET] for title in ("majority vote", "WeaSEL")}
+    papers = {title: paper.TABLE_1[title][SET].mean for title in ("majority vote", "WeaSEL")}
     ours = {"majority vote": _mean(vote, "f1"), "WeaSEL": _mean(weasel, "f1")}
     lead = ours["WeaSEL"] - ours["majority vote"]
     verdict = "ahead" if lead > 0 else "behind"
@@ -119,7 +119,7 @@ def what_lstm_says(lstm: Runs, perceptron: Runs) -> list[str]:
 
 def what_votes_say(perceptron: Runs, votes_alone: float) -> list[str]:
     """Describe the score of votes alone, and the effect of threshold and weights on F1."""
-    papers = {title: paper.TABLE_1[title][SET] for title in ("majority vote", "WeaSEL")}
+    papers = {title: paper.TABLE_1[title][SET].mean for title in ("majority vote", "WeaSEL")}
     f1, half, auc = (
         {title: _mean(perceptron[title], name) for title in METHODS}
         for name in ("f1", "f1_at_half", "auc")

@@ -200,7 +200,8 @@ def f1_cell(found: Results, name: str, row: Row) -> str:
     ours = mean_of(found[name].get(row.title, []), "f1")
     if name not in OF_PAPER or row.ours:
         return ours
-    return f"{ours} ({figure_of_paper(paper.TABLE_1.get(row.title, {}).get(name))})"
+    papers = paper.TABLE_1.get(row.title, {}).get(name)
+    return f"{ours} ({figure_of_paper(papers and papers.mean)})"
 
 
 def _heard(found: Results, sets: Iterable[str], title: str) -> list[str]:

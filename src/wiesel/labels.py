@@ -292,14 +292,22 @@ def is_missing(value: object) -> bool:
 
 
 def class_prior(
-    labels: LabelSpace, balance: Mapping[str, float] | Sequence[float] | FloatArray | None
+    labels: LabelSpace,
+    balance: Mapping[str, Any] | Sequence[float] | FloatArray | str | None,
 ) -> npt.NDArray[np.float64]:
     """Return P(class) as a vector that sums to 1; `None` means uniform.
 
+    A balance may be rough: the shares of some classes, as numbers, ranges, or in words (see
+    `rough_balance`). A range counts as its middle, and other classes divide the rest equally.
+
     >>> class_prior(LabelSpace("ham", "spam"), {"ham": 3, "spam": 1})
     array([0.75, 0.25])
+    >>> class_prior(LabelSpace("ham", "spam"), "about 5 % spam")
+    array([0.95, 0.05])
     """
     n_classes = len(labels)
+    if isinstance(balance, str) or _is_rough(balance, labels):
+        return _middle(rough_balance(labels, balance))
     if balance is None:
         return np.full(n_classes, 1 / n_classes)
     balance = by_name(balance, labels)
@@ -323,6 +331,106 @@ def class_prior(
         )
     normal: npt.NDArray[np.float64] = prior / prior.sum()
     return normal
+
+
+def rough_balance(labels: LabelSpace, given: Any) -> npt.NDArray[np.float64]:
+    """Return the smallest and the largest share of every class: (n_classes, 2).
+
+    `given` has shares or ranges of some classes by name, or says them in words: "about 5 % spam",
+    "3-8 % spam", "spam 5 %, news 20 to 30 %". "I do not know" gives 0 to 1.
+
+    >>> rough_balance(LabelSpace("ham", "spam"), "3-8 % spam")
+    array([[0.92, 0.97],
+           [0.03, 0.08]])
+    """
+    known = _in_words(labels, given) if isinstance(given, str) else dict(given or {})
+    ranges = np.tile([0.0, 1.0], (len(labels), 1))
+    for name, share in known.items():
+        ends = share if isinstance(share, (list, tuple)) else (share, share)
+        if len(ends) != 2 or not all(_is_share(end) for end in ends) or ends[0] > ends[1]:
+            raise ParameterError(
+                f"The share of {name!r} is a number between 0 and 1, or a range of two; got "
+                f"{share!r}.",
+                option="class_balance",
+            )
+        ranges[labels.index(name)] = ends
+    rest = [k for k, name in enumerate(labels) if name not in known]
+    least = ranges[[k for k in range(len(labels)) if k not in rest], 0].sum()
+    if least > 1 + 1e-6 or (not rest and ranges[:, 1].sum() < 1 - 1e-6):
+        raise ParameterError(
+            f"The class balance {given!r} cannot sum to 1: the smallest shares sum to {least:.2f}, "
+            f"the largest to {ranges[:, 1].sum():.2f}.",
+            option="class_balance",
+        )
+    if len(rest) == 1 and known:
+        others = ranges.sum(axis=0) - ranges[rest[0]]
+        ranges[rest[0]] = np.clip(1 - others[::-1], 0, 1)
+    return ranges.round(12)
+
+
+def says_nothing(balance: object) -> bool:
+    """Return whether a class balance says in words that it is not known.
+
+    >>> says_nothing("I do not know"), says_nothing("5 % spam"), says_nothing("votes")
+    (True, False, False)
+    """
+    return isinstance(balance, str) and balance.strip().strip(".").lower() in _UNKNOWN
+
+
+def _is_rough(balance: Any, labels: LabelSpace) -> bool:
+    """Whether a balance names only some classes, or gives ranges."""
+    if not isinstance(balance, Mapping) or not balance:
+        return False
+    ranges = any(isinstance(share, (list, tuple)) for share in balance.values())
+    return ranges or (set(balance) < set(labels.names))
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1
+
+
+def _middle(ranges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The shares in the middle of their ranges, in log-odds; unnamed classes divide the rest."""
+    free = (ranges[:, 0] <= 0) & (ranges[:, 1] >= 1)
+    shares = np.empty(len(ranges))
+    odds = np.log(np.clip(ranges[~free], 1e-4, 1 - 1e-4) / np.clip(1 - ranges[~free], 1e-4, 1))
+    shares[~free] = 1 / (1 + np.exp(-odds.mean(axis=1)))
+    shares[free] = max(1 - shares[~free].sum(), 0.01 * free.sum()) / max(free.sum(), 1)
+    shares /= shares.sum()
+    return shares.round(12)
+
+
+_NUMERAL = r"(\d+(?:[.,]\d+)?)\s*(%)?"
+_SHARE_IN_WORDS = re.compile(rf"{_NUMERAL}(?:\s*(?:-|\u2013|to)\s*{_NUMERAL})?")
+_FILLERS = re.compile(
+    r"\b(about|around|roughly|approximately|perhaps|maybe|between|is|are)\b|[~:=≈]"
+)
+_UNKNOWN = ("", "unknown", "?", "i do not know", "i don't know", "no idea", "do not know")
+
+
+def _in_words(labels: LabelSpace, text: str) -> dict[str, tuple[float, float]]:
+    """The ranges of shares that a text names."""
+    if says_nothing(text):
+        return {}
+    found = {}
+    for piece in re.split(r"[,;]\s+|\s+and\s+(?=.*\d)", text.strip().strip(".")):
+        numbers = _SHARE_IN_WORDS.search(piece)
+        words = _FILLERS.sub(" ", _SHARE_IN_WORDS.sub(" ", piece, count=1))
+        said = " ".join(words.split())
+        names = [name for name in labels if name.lower() == said.lower()]
+        if numbers is None or not names:
+            example = f'"about 5 % {labels.names[-1]}" or "3-8 % {labels.names[-1]}"'
+            problem = f"no share in {piece!r}" if numbers is None else f"no class {said!r}"
+            raise ParameterError(
+                f"The class balance {text!r} is not understood: there is {problem}. Say it like "
+                f'{example}, with the classes {listed(labels.names)}; or "unknown".',
+                option="class_balance",
+            )
+        low, low_percent, high, high_percent = numbers.groups()
+        is_percent = bool(low_percent or high_percent)
+        ends = [float(each.replace(",", ".")) for each in (low, high or low)]
+        found[names[0]] = tuple(end / 100 if is_percent else end for end in ends)
+    return found  # type: ignore[return-value]
 
 
 def checked_proba(

@@ -13,7 +13,7 @@ import torch
 from wiesel import ABSTAIN, LabelSpace, MajorityVote, Supervised, VoteMatrix, load_model
 from wiesel.errors import DataError, ParameterError
 from wiesel.io import read_votes, write_votes
-from wiesel.labels import class_prior
+from wiesel.labels import class_prior, rough_balance
 from wiesel.nn import Linear
 from wiesel.saving import decoded, encoded
 
@@ -153,9 +153,9 @@ def test_an_unknown_class_prior_is_uniform() -> None:
         ([1, -1], "2 positive numbers"),
         ([np.nan, 1], "2 positive numbers"),
         ([np.inf, 1], "2 positive numbers"),
-        ("half", "2 positive numbers.*got 'half'"),
+        ("half", "'half' is not understood: there is no share in 'half'"),
         (0.5, "2 positive numbers"),
-        ({"ham": 1}, "names 'ham'; it must name 'ham', 'spam'"),
+        ({"ham": 1}, "The share of 'ham' is a number between 0 and 1"),
         ({"ham": 1, "eggs": 1}, "names 'ham', 'eggs'"),
         ({"ham": "x", "spam": 1}, "2 positive numbers"),
     ],
@@ -325,3 +325,47 @@ def test_a_trained_network_keeps_the_order_of_its_classes(tmp_path: Any) -> None
     y = np.array([0, 1] * 20)
     model.fit(np.eye(2, dtype=np.float32)[y], y).save(tmp_path / "net")
     assert load_model(tmp_path / "net").labels_.ordered
+
+
+@pytest.mark.parametrize(
+    ("said", "low", "high"),
+    [
+        ("about 5 % spam", 0.05, 0.05),
+        ("~5% SPAM", 0.05, 0.05),
+        ("spam: 0.05", 0.05, 0.05),
+        ("3-8 % spam", 0.03, 0.08),
+        ("3 % to 8 % spam.", 0.03, 0.08),
+        ("spam 1,5 %", 0.015, 0.015),
+        ("I do not know", 0.0, 1.0),
+        ({"spam": (0.03, 0.08)}, 0.03, 0.08),
+    ],
+)
+def test_a_balance_may_be_said_in_words(said: Any, low: float, high: float) -> None:
+    ranges = rough_balance(LABELS, said)
+    assert ranges[1].tolist() == pytest.approx([low, high])
+    assert ranges[0].tolist() == pytest.approx([1 - high, 1 - low])
+
+
+def test_the_middle_of_a_range_is_that_of_its_log_odds_and_other_classes_divide_the_rest() -> None:
+    # Odds 1/9 and 9 have the middle 1; three classes are left with 0.9.
+    assert class_prior(LABELS, {"spam": [0.1, 0.9]}).tolist() == pytest.approx([0.5, 0.5])
+    four = LabelSpace("a", "b", "c", "d e")
+    assert class_prior(four, "d e 10 %").tolist() == pytest.approx([0.3, 0.3, 0.3, 0.1])
+    assert class_prior(four, "10 % a and 20-20 % b").tolist() == pytest.approx(
+        [0.1, 0.2, 0.35, 0.35]
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("5 % span", "there is no class 'span'"),
+        ("mostly ham", "there is no share in 'mostly ham'"),
+        ("60 % spam, 70 % ham", "cannot sum to 1"),
+        ({"spam": (0.5, 0.2)}, "a number between 0 and 1, or a range"),
+        ({"spam": 5}, "a number between 0 and 1"),
+    ],
+)
+def test_a_balance_that_says_nothing_clear_is_refused(said: Any, problem: str) -> None:
+    with pytest.raises(ParameterError, match=problem):
+        class_prior(LABELS, said)

@@ -10,13 +10,13 @@ __all__ = ["Finding", "as_text", "finding_frame", "most_serious_first"]
 _NAMED = 3
 
 _GRAVITY = (
-    ("no_votes", "one_sided"),
+    ("no_votes", "one_sided", "leak"),
     ("missing_class", "worse_than_chance", "uncovered_class"),
     ("contradicted", "contrary", "class_balance", "members_disagree", "unknown_balance"),
     ("catch_all", "duplicate"),
     ("near_duplicate", "uncovered_cluster", "conflict", "spammer", "high_conflict"),
     ("never_votes", "constant", "skewed", "low_coverage"),
-    ("single_voter_class", "low_overlap", "never_alone", "few_votes"),
+    ("copies", "single_voter_class", "low_overlap", "never_alone", "few_votes"),
 )
 """Kinds of findings, the most serious first: wrong results come before wasted votes."""
 _TIER = {kind: tier for tier, kinds in enumerate(_GRAVITY) for kind in kinds}

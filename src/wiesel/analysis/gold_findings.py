@@ -16,6 +16,8 @@ _FEW_ITEMS = 10
 """With fewer gold items of a class, its coverage cannot be judged."""
 _REACHED = 0.1
 """A class counts as missed if a smaller share of its items has a vote for it."""
+_NEAR, _TIMES = 0.03, 3.0
+"""A share that the user gave is contradicted by votes with three times or a third of it."""
 _FAR = 0.15
 """The difference between two estimates of a class share from which one is misleading."""
 
@@ -50,7 +52,7 @@ def balance_finding(
     """Return a finding on the class whose share the votes get most wrong, if they are far off.
 
     `shares` is the class balance; `n_known` is the number of labels it was counted from, 0 if the
-    user gave it.
+    user gave it. Of a share that the user gave, a factor of three is far off, too.
     """
     if (class_counts(votes).sum(axis=0) > 0).sum() < 2:
         return
@@ -62,14 +64,20 @@ def balance_finding(
     if n_known:
         ends = wilson_interval(np.array([shares[k] * n_known]), np.array([n_known]))
         low, high = float(ends[0][0]), float(ends[1][0])
-    if apart[k] < _FAR or low <= implied[k] <= high:
+    if not n_known and apart[k] < _FAR:
+        times = np.maximum(implied / shares, shares / np.maximum(implied, 1e-9))
+        k = int(np.where(apart > _NEAR, times, 0).argmax())
+        if apart[k] <= _NEAR or times[k] < _TIMES:
+            return
+    elif apart[k] < _FAR or low <= implied[k] <= high:
         return
     name = votes.labels.names[k]
     source = f"{n_known:,} gold labels" if n_known else "the class balance given"
     more = f"voters for {name!r}" if implied[k] < shares[k] else f"voters against {name!r}"
+    advice = "or give the class balance to the method" if n_known else "or check the balance"
     sentence = (
         f"By the votes, {as_text(implied[k])} of the covered items are {name!r}; by {source}, "
-        f"{as_text(shares[k])}. Add {more}, or give the class balance to the method."
+        f"{as_text(shares[k])}. Add {more}, {advice}."
     )
     yield Finding("class_balance", sentence, classes=[name], value=float(implied[k] - shares[k]))
 

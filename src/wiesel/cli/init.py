@@ -23,15 +23,27 @@ def init(
     spans: Annotated[
         bool, typer.Option("--spans", help="Labels are of parts of the texts.")
     ] = False,
+    balance: Annotated[
+        str | None,
+        typer.Option(
+            help="What you know of the class shares: 'about 5 % billing', '3-8 % billing', unknown."
+        ),
+    ] = None,
 ) -> Answer:
     """Write a starter project."""
+    from wiesel.labels import LabelSpace, rough_balance
     from wiesel.project.seen import remember
     from wiesel.project.settings import FILE_NAME
-    from wiesel.project.starter import write_starter
+    from wiesel.project.starter import Kind, write_starter
 
     if multi and spans:
         raise ParameterError("--multi and --spans exclude each other: use one of them.")
-    written = write_starter(folder, kind="multi" if multi else "spans" if spans else "")
+    if balance is not None and (multi or spans):
+        raise ParameterError("--balance is for one label per item: leave out --multi and --spans.")
+    if balance is not None:
+        rough_balance(LabelSpace("billing", "technical"), balance)  # says what is wrong with it
+    kind: Kind = "multi" if multi else "spans" if spans else ""
+    written = write_starter(folder, kind=kind, balance=balance or "")
     remember(folder / FILE_NAME)  # we wrote its code, so no warning is needed
     text = "\n".join(f"Wrote {file}" for file in written)
     named = () if folder == HERE else (folder,)

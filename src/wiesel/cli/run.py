@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +36,13 @@ def run(
             autocompletion=method_list,
         ),
     ] = None,
+    balance: Annotated[
+        str | None,
+        typer.Option(
+            help="What you know of the class shares: 'about 5 % spam', '3-8 % spam', unknown. "
+            "Replaces class_balance of wiesel.toml."
+        ),
+    ] = None,
 ) -> Answer:
     """Run a project: votes, training, figures, report.
 
@@ -46,6 +54,8 @@ def run(
     from wiesel.saving import plain_data
 
     settings, methods = read_project(project), split_names(method)
+    if balance is not None:
+        settings = replace(settings, training={**settings.training, "class_balance": balance})
     inputs = run_inputs(settings, methods)
     known = known_answer(settings, inputs)
     if known is not None:

@@ -22,7 +22,7 @@ from torch.nn.parameter import is_lazy
 from wiesel.end_to_end.linear_models import CrossFit
 from wiesel.errors import ParameterError
 from wiesel.label_models import MajorityVote
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, says_nothing
 from wiesel.parameters import Parameterized, check_choice
 from wiesel.tasks import Task
 from wiesel.threads import one_thread
@@ -250,8 +250,9 @@ def default_epochs(n_classes: int, gold_chooses: bool) -> int:
 
 
 def check_class_balance(owner: Any) -> None:
-    """Refuse an option `class_balance` that names no way to estimate it."""
-    if isinstance(owner.class_balance, str):
+    """Refuse an option `class_balance` that names no way to estimate it; shares have numbers."""
+    named = isinstance(owner.class_balance, str) and not says_nothing(owner.class_balance)
+    if named and not any(map(str.isdigit, owner.class_balance)):
         check_choice(owner, "class_balance", owner.class_balance, _ESTIMATES)
 
 

@@ -14,7 +14,7 @@ from wiesel.errors import Argument, DataError, ParameterError
 from wiesel.guidance.beliefs import row_beliefs
 from wiesel.guidance.blanks import pair_of
 from wiesel.guidance.candidates import Candidates, mined_candidates
-from wiesel.guidance.choosing import ChosenRule, chosen_rules
+from wiesel.guidance.choosing import ChosenRule, chosen_rules, honest_rules
 from wiesel.guidance.end_preview import features_of
 from wiesel.guidance.terms import TermIndex
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
@@ -163,9 +163,13 @@ def suggest_lfs(
     index = TermIndex.empty(len(frame))
     if place is not None:
         index = TermIndex.of(frame[place].fill_null("").to_list())
-    beliefs = row_beliefs(index, votes, known, X)
     candidates = mined_candidates(frame, place, index)
-    chosen = chosen_rules(candidates, beliefs, known, votes, X, n) if len(candidates) else ()
+
+    def rules(gold: npt.NDArray[np.int64]) -> list[ChosenRule]:
+        beliefs = row_beliefs(index, votes, gold, X)
+        return list(chosen_rules(candidates, beliefs, gold, votes, X, n)) if candidates else []
+
+    chosen = honest_rules(rules(known), rules, known, votes.n_classes)
     return Suggestions(tuple(_suggestion(each, candidates, votes) for each in chosen))
 
 

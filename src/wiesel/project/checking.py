@@ -113,5 +113,6 @@ def _check_method(project: Project, name: str, end_model: Any) -> None:
     model.check_options()
     resolve_device(model.device)
     balance = getattr(model, "class_balance", None)
-    if project.classes and not isinstance(balance, str):
+    is_estimate = isinstance(balance, str) and not any(map(str.isdigit, balance))
+    if project.classes and not is_estimate:
         class_prior(labels, balance)

@@ -6,15 +6,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from wiesel.analysis.counts import wilson_interval
 from wiesel.analysis.finding import Finding, as_text, most_serious_first
 from wiesel.analysis.findings import vote_findings
 from wiesel.guidance import feature_findings
 from wiesel.io import Split
 from wiesel.label_models.majority_vote import vote_balance
-from wiesel.labels import ABSTAIN
+from wiesel.labels import ABSTAIN, class_prior
+from wiesel.project.rows import row_contents
 from wiesel.votes import VoteMatrix
 
-__all__ = ["project_findings", "with_examples"]
+__all__ = ["leak_findings", "project_findings", "with_examples"]
 
 _ON_GOLD = ("worse_than_chance", "class_balance", "uncovered_class")
 _EXCERPT = 60
@@ -35,14 +37,22 @@ def project_findings(
 
     The training votes are checked alone and, if the features are a matrix, against the features.
     Gold labels come from the dev rows, or from the test rows if there are no dev labels. Without
-    them, the votes are compared with `class_balance` if the project sets it. `agreement` is that of
-    the members of a committee that was trained without gold.
+    them, the votes are compared with `class_balance` if the project sets it; gold labels are, too.
+    `agreement` is that of the members of a committee that was trained without gold.
     """
     train = votes["train"]
+    leaks = list(leak_findings(splits, text_column))
     judged = [name for name in ("dev", "test") if name in votes and name in splits]
     on_gold = vote_findings(votes[judged[0]], splits[judged[0]].gold) if judged else []
     found = [each for each in on_gold if each.kind in _ON_GOLD]
-    given = None if judged or isinstance(class_balance, str) else class_balance
+    given = class_balance
+    if isinstance(given, str) and not any(map(str.isdigit, given)):
+        given = None  # it is estimated
+    if given is not None and judged:
+        found += _balance_against_gold(
+            class_prior(train.labels, given), splits[judged[0]].gold, train
+        )
+        given = None  # of two findings on one class, gold's is surer
     alone = vote_findings(train, class_balance=given)
     found += [each for each in alone if not _cleared(each, votes, splits, judged)]
     if agreement is not None and agreement < _AGREE:
@@ -57,7 +67,53 @@ def project_findings(
             texts = None
         known = None if texts is None else texts.fill_null("").to_list()
         found += feature_findings(features, train, known)
-    return most_serious_first(found)
+    return most_serious_first([*leaks, *found])
+
+
+def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Finding]:
+    """Yield a finding for each pair of splits with common rows, and one for copies in train.
+
+    Rows are recognized by their text, else by id and values: rows of a few numbers are often equal
+    by chance. Dev rows that are all training rows were drawn from them on purpose.
+
+    >>> rows = pl.DataFrame({"id": ["a", "b"], "text": ["win cash", "lunch"]})
+    >>> other = pl.DataFrame({"id": ["c", "d"], "text": ["Win cash", "dinner"]})
+    >>> gold = np.array([0, 1])
+    >>> found = leak_findings({"train": Split(rows, gold), "test": Split(other, gold)}, "text")
+    >>> [each.sentence.split(":")[0] for each in found]
+    ['1 of the 2 test rows is also in train']
+    """
+    keys = {name: _keys(split, text_column) for name, split in splits.items()}
+    for first, second in (("train", "dev"), ("train", "test"), ("dev", "test")):
+        if not {first, second} <= set(keys):
+            continue
+        shared = keys[second].is_in(keys[first].drop_nulls().implode()).fill_null(False)
+        n_shared = int(shared.sum())
+        if not n_shared or (second == "dev" and shared.all()):
+            continue
+        verb = "is" if n_shared == 1 else "are"
+        sentence = (
+            f"{n_shared:,} of the {len(shared):,} {second} rows {verb} also in {first}: a model "
+            f"that has seen a row is judged too well on it. Remove them from {first}."
+        )
+        yield Finding("leak", sentence, value=n_shared / len(shared))
+    texts = keys["train"].drop_nulls()
+    copies = len(texts) - texts.n_unique()
+    if copies:
+        sentence = (
+            f"{copies:,} of the {len(texts):,} training rows repeat the text of another one. "
+            "Voters and figures count them each time; keep one of each."
+        )
+        yield Finding("copies", sentence, value=copies / len(texts))
+
+
+def _keys(split: Split, text_column: str) -> pl.Series:
+    """What a row is recognized by: its text; without texts, its id and all its values."""
+    rows = split.rows
+    if text_column not in rows.columns or rows[text_column].dtype != pl.String:
+        return split.ids.cast(pl.String) + "\x1f" + row_contents(rows)
+    texts = row_contents(rows, text_column)
+    return texts.set(texts == "", None)
 
 
 def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
@@ -100,6 +156,23 @@ def _disagreement(agreement: float) -> Finding:
         "than a majority vote. Label 20 rows, or set class_balance under [training]."
     )
     return Finding("members_disagree", sentence, value=agreement)
+
+
+def _balance_against_gold(shares: Any, gold: Any, votes: VoteMatrix) -> Iterator[Finding]:
+    """Report a class whose share in the project file is beyond the interval of the gold labels."""
+    known = gold[gold != ABSTAIN]
+    counts = np.bincount(known, minlength=votes.n_classes)
+    low, high = wilson_interval(counts, np.full(len(counts), len(known)))
+    beyond = np.maximum(low - shares, shares - high)
+    k = int(beyond.argmax())
+    if len(known) and beyond[k] > 0:
+        name = votes.labels.names[k]
+        sentence = (
+            f"The class balance given has {as_text(float(shares[k]))} {name!r}; of {len(known):,} "
+            f"gold labels, {as_text(counts[k] / len(known))} are (95 % interval {as_text(low[k])} "
+            f"to {as_text(high[k])}). If these rows were drawn at random, correct the balance."
+        )
+        yield Finding("class_balance", sentence, classes=[name], value=float(beyond[k]))
 
 
 def _cleared(

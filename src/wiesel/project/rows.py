@@ -43,14 +43,53 @@ def read_splits(
     if project.data.dataset or project.data.module:
         dataset = _dataset(project)
         labels = project_classes(project, dataset.labels)
-        return labels, _named_splits(project, dataset)
+        splits = _named_splits(project, dataset)
+        refuse_equal_test(project, splits)
+        return labels, splits
     labels = project_classes(project, classes)
     splits = {}
     for name in SPLITS:
         source = getattr(project.data, name)
         if source is not None:
             splits[name] = _file_split(project, name, project.path(source), labels)
+    refuse_equal_test(project, splits)
     return labels, splits
+
+
+def row_contents(rows: pl.DataFrame, text_column: str | None = None) -> pl.Series:
+    """Return what each row says, without its id: the same for copies of a row.
+
+    Texts are compared without case, and any white space counts as one blank.
+
+    >>> row_contents(pl.DataFrame({"id": [1, 2], "text": ["Hi  all", "hi all "]})).n_unique()
+    1
+    """
+    names = [text_column] if text_column in rows.columns else [n for n in rows.columns if n != "id"]
+    if not names:
+        return rows["id"].cast(pl.String)
+    words = [
+        pl.col(name).cast(pl.String, strict=False).fill_null("").str.to_lowercase()
+        if rows[name].dtype.is_numeric() or rows[name].dtype in (pl.String, pl.Boolean)
+        else pl.col(name).hash(0).cast(pl.String)
+        for name in names
+    ]
+    plain = [each.str.replace_all(r"\s+", " ").str.strip_chars() for each in words]
+    return rows.select(pl.concat_str(plain, separator="\x1f").alias("content"))["content"]
+
+
+def refuse_equal_test(project: Project, splits: Mapping[str, Split]) -> None:
+    """Refuse test rows that are the dev rows: figures on rows that were learned from flatter."""
+    if not {"dev", "test"} <= set(splits):
+        return
+    dev, test = (row_contents(splits[name].rows) for name in ("dev", "test"))
+    # A few different rows that repeat in both files are no sign that one file is the other.
+    same = 3 * test.n_unique() >= 2 * len(test) and test.is_in(dev.implode()).all()
+    if same or (project.data.test is not None and project.data.test == project.data.dev):
+        raise DataError(
+            f"All {len(test):,} test rows are dev rows too, which models learn from: figures on "
+            f"them would flatter. Leave out test in {project.file}: without it, dev rows are "
+            "judged by networks that have not seen them."
+        )
 
 
 def refuse_several_labels(project: Project) -> None:

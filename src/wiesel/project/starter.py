@@ -86,10 +86,13 @@ _GOLD_SPANS = {
 Kind = Literal["", "multi", "spans"]
 
 
-def write_starter(folder: FilePath, seed: int = 0, kind: Kind = "") -> list[Path]:
+def write_starter(
+    folder: FilePath, seed: int = 0, kind: Kind = "", balance: str = ""
+) -> list[Path]:
     """Write a starter project into a new or empty folder and return its files.
 
     `kind` is empty for one label per item, `multi` for several, `spans` for parts of texts.
+    `balance` is what is known of the class shares.
 
     >>> import tempfile
     >>> [file.name for file in write_starter(Path(tempfile.mkdtemp()) / "demo")][:3]
@@ -105,6 +108,8 @@ def write_starter(folder: FilePath, seed: int = 0, kind: Kind = "") -> list[Path
     for name in _FILES:
         source = files("wiesel.project") / "starter_files" / kind / name
         text = source.read_text(encoding="utf-8")
+        if name == "wiesel.toml" and balance:
+            text += f"\n[training]\nclass_balance = {json.dumps(balance)}\n"
         written.append(target / name.removesuffix(".txt"))
         write_file(written[-1], text.encode())
     rng = np.random.default_rng(seed)

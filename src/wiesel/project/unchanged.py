@@ -92,6 +92,7 @@ def _inputs(project: Project, methods: Sequence[str] | None) -> Inputs:
     return {
         "wiesel": [__version__, sys.version, _package_state()],
         "request": [os.getcwd(), str(project.file), None if methods is None else list(methods)],
+        "training": repr(project.training),
         "settings": project.file.read_text(encoding="utf-8"),
         "environment": os.environ.get("WIESEL_DATA"),
         "files": _digests(_named_files(project)),

@@ -399,18 +399,23 @@ class Workspace:
         return preview_end_model(features, self.votes, gold)
 
     def _suggested(self, n: int) -> list[Suggestion]:
-        found = suggest_lfs(
-            self.train.rows.drop("id", strict=False),
-            self.votes,
-            gold=self._learning_gold() if self._has_labels() else self.gold,
-            features=self.features,
-            column=self.text_column,
-            n=n,
-        )
+        """Mine rules from all labels: of people, of the training file, and of the dev rows."""
+        rows, gold = self.train.rows.drop("id", strict=False), self.gold
+        votes, features, dev = self.votes, self.features, self.splits.get("dev")
+        dev_votes = self.cast.by_split.get("dev")
+        more = np.empty(0, np.int64) if dev is None else np.flatnonzero(dev.gold != ABSTAIN)
+        if dev is not None and len(more):
+            if dev_votes is None:  # nobody votes yet
+                nothing = as_indices(np.full((len(dev), votes.n_voters), ABSTAIN))
+                dev_votes = VoteMatrix.from_dense(nothing, votes.labels, votes.voters)
+            own = dev.rows[more].select(pl.col(c).cast(rows[c].dtype) for c in rows.columns)
+            rows, gold = pl.concat([rows, own]), np.concatenate([gold, dev.gold[more]])
+            both = (votes, dev_votes[more])
+            votes = VoteMatrix.concatenate(both)
+            if features is not None:
+                features = np.concatenate([features, self.vectors.by_split["dev"][more]])
+        found = suggest_lfs(rows, votes, gold=gold, features=features, column=self.text_column, n=n)
         return list(found)
-
-    def _has_labels(self) -> bool:
-        return bool((self._learning_gold() != ABSTAIN).any())
 
     def _judged(self, name: str) -> tuple[VoteMatrix, Gold] | None:
         """Return votes and gold of a split's rows with gold; None without any, and for test."""

@@ -18,7 +18,14 @@ from wiesel.label_models.storage import (
     label_model_arrays,
     label_model_values,
 )
-from wiesel.labels import ABSTAIN, LabelSpace, as_indices, checked_proba, class_prior
+from wiesel.labels import (
+    ABSTAIN,
+    LabelSpace,
+    as_indices,
+    checked_proba,
+    class_prior,
+    says_nothing,
+)
 from wiesel.nn.end_models import Ensemble
 from wiesel.tasks.base import NEEDS_VALIDATION, Array, Combined, FitLabelModel, Task
 from wiesel.tasks.explaining import (
@@ -346,9 +353,14 @@ def chosen_class_balance(
 
     >>> chosen_class_balance([0.2, 0.8], votes.labels, votes, None)
     array([0.2, 0.8])
+    >>> chosen_class_balance("about 20 % ham", votes.labels, votes, None)
+    array([0.2, 0.8])
     """
-    if not isinstance(balance, str) or votes is None:
-        return class_prior(labels, None if isinstance(balance, str) else balance)
+    if says_nothing(balance):
+        balance = "auto"
+    is_estimate = isinstance(balance, str) and not any(map(str.isdigit, balance))
+    if not is_estimate or votes is None:
+        return class_prior(labels, None if is_estimate else balance)
     if balance == "votes" or (balance == "auto" and validation is None):
         return vote_balance(votes)
     if validation is None:

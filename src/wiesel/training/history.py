@@ -12,10 +12,12 @@ _COMPARABLE = ("epoch", "validation_")
 """What members that minimize different losses have in common."""
 
 
-@dataclass
+@dataclass(repr=False)
 class History:
     """One record (a dict of numbers) for every epoch.
 
+    >>> History([{"epoch": 1, "loss": 0.7}, {"epoch": 2, "loss": 0.6}])
+    History of 2 epochs: loss 0.7000 to 0.6000. All numbers: to_frame()
     >>> history = History([{"epoch": 1, "loss": 0.7}, {"epoch": 2, "loss": 0.6}])
     >>> history.column("loss"), history.last["epoch"], len(history)
     ([0.7, 0.6], 2, 2)
@@ -28,6 +30,13 @@ class History:
     """Whether the user stopped training before its last epoch."""
     members: list["History"] = field(default_factory=list)
     """For an ensemble, the history of every member; `records` are then their means."""
+
+    def __repr__(self) -> str:
+        names = [name for name in (self.records[0] if self.records else {}) if "loss" in name]
+        ends = [f"{n} {self[0][n]:.4f} to {self.last[n]:.4f}" for n in names if n in self.last]
+        of_members = f", {len(self.members)} members" if self.members else ""
+        losses = f": {', '.join(ends)}. All numbers: to_frame()" if ends else ""
+        return f"History of {len(self)} epochs{of_members}{losses}"
 
     def __len__(self) -> int:
         return len(self.records)

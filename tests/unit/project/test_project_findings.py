@@ -2,11 +2,15 @@
 
 import numpy as np
 import polars as pl
+import pytest
 
 from wiesel import VoteMatrix
 from wiesel.datasets import make_votes
+from wiesel.errors import DataError
 from wiesel.io import Split
-from wiesel.project.insights import project_findings
+from wiesel.project.insights import leak_findings, project_findings
+from wiesel.project.rows import read_splits
+from wiesel.project.settings import read_project
 
 
 def kinds(votes: VoteMatrix, gold=None, class_balance=None) -> dict[str, str]:
@@ -54,4 +58,68 @@ def test_the_balance_of_the_project_is_compared_with_the_votes():
     far, near = {"class_0": 0.1, "class_1": 0.1, "class_2": 0.8}, [0.5, 0.3, 0.2]
     assert "by the class balance given, 80.0 %" in kinds(votes, class_balance=far)["class_balance"]
     assert not {"class_balance", "unknown_balance"} & kinds(votes, class_balance=near).keys()
-    assert "class_balance" not in kinds(votes, gold, far), "gold labels are better evidence"
+    assert "of 400 gold labels" in kinds(votes, gold, far)["class_balance"]
+
+
+def text_split(*texts: str, prefix: str = "r") -> Split:
+    ids = [f"{prefix}{number}" for number in range(len(texts))]
+    return Split(pl.DataFrame({"id": ids, "text": texts}), np.zeros(len(texts), dtype=int))
+
+
+def test_rows_in_two_splits_and_copies_within_train_are_counted():
+    splits = {
+        "train": text_split("win cash", "lunch", "Lunch ", "dinner", ""),
+        "dev": text_split("hello", "LUNCH"),
+        "test": text_split("win  cash", "dinner", "hello", ""),
+    }
+    found = [(each.kind, each.value) for each in leak_findings(splits, "text")]
+    # One of two dev rows is in train, two of four test rows; one is in dev; one copy of lunch.
+    assert found == [("leak", 0.5), ("leak", 0.5), ("leak", 0.25), ("copies", 0.25)]
+
+
+def test_rows_that_share_numbers_or_ids_but_not_texts_are_no_leak():
+    splits = {"train": text_split("a", "b"), "test": text_split("c", "d")}
+    assert not list(leak_findings(splits, "text"))
+    tables = {
+        name: Split(pl.DataFrame({"id": [f"{name}-0"], "age": [30]}), np.array([0]))
+        for name in ("train", "test")
+    }
+    assert not list(leak_findings(tables, "text"))
+
+
+def test_dev_rows_drawn_from_train_are_no_leak():
+    train = text_split("a", "b", "c")
+    assert not list(leak_findings({"train": train, "dev": text_split("b", "c")}, "text"))
+
+
+def test_a_test_file_equal_to_dev_is_refused(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    rows = "id,text,label\n" + "".join(f"{k},text {k},{'ab'[k % 2]}\n" for k in range(20))
+    for name in ("train", "dev"):
+        (folder / f"{name}.csv").write_text(rows)
+    (folder / "test.csv").write_text(rows.replace("text", "Text ").replace("Text ,", "text,"))
+    (folder / "rules.toml").write_text("")
+    (folder / "wiesel.toml").write_text(
+        'classes = ["a", "b"]\n[data]\ntrain = "train.csv"\ndev = "dev.csv"\n'
+        'test = "test.csv"\n[votes]\nlfs = ["rules.toml"]\n'
+    )
+    project = read_project(folder)
+    with pytest.raises(DataError, match="All 20 test rows are dev rows too"):
+        read_splits(project, None)
+
+
+def test_votes_that_contradict_a_rough_balance_are_reported():
+    votes, _ = votes_and_gold(0.8, 0.2)
+    sentence = kinds(votes, class_balance="about 2 % class_1")["class_balance"]
+    assert "by the class balance given, 98.0 %" in sentence
+    assert "or check the balance" in sentence
+    assert "class_balance" not in kinds(votes, class_balance="15-30 % class_1")
+    assert "class_balance" not in kinds(votes, class_balance="I do not know")
+
+
+def test_gold_labels_that_contradict_the_balance_are_reported():
+    votes, gold = votes_and_gold(0.8, 0.2)
+    sentence = kinds(votes, gold, class_balance="about 2 % class_1")["class_balance"]
+    assert "The class balance given has 2.0 % 'class_1'; of 400 gold labels" in sentence
+    assert "class_balance" not in kinds(votes, gold, class_balance="20 % class_1")

@@ -332,6 +332,18 @@ def test_who_asks_for_labels_does_not_wait_for_features(space: Workspace):
     assert space.has("vectors", "gold")
 
 
+def test_suggestions_need_no_rule_where_dev_rows_have_labels(tiny: Path):
+    # Only the dev file has labels: the cold start of a project without rules.
+    toml = tiny / "wiesel.toml"
+    toml.write_text(toml.read_text().replace(RULES[0], 'lfs = ["rules.toml"]'))
+    cold = Workspace(tiny)
+    assert (cold.gold == -1).all()
+    assert cold.votes.n_votes == 0
+    found = cold.suggestions(5)
+    assert {each.lf.label for each in found} == {"billing", "technical"}
+    assert sum(each.support for each in found) > 0
+
+
 def test_labels_that_all_training_rows_have_are_the_truth_that_nobody_has_at_work(tiny: Path):
     rows = pl.read_csv(tiny / "train.csv")
     for n_known, n_seen in ((len(rows), 0), (len(rows) - 1, len(rows) - 1)):
