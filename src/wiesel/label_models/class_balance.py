@@ -1,4 +1,4 @@
-"""P(class) without gold labels, from the joint votes of three groups of voters; alignment to it."""
+"""Estimates P(class) without gold labels, from the joint votes of three groups of voters."""
 
 import itertools
 import math
@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from wiesel.errors import WieselWarning
 from wiesel.label_models.vote_products import (
     CHUNK_VOTES,
-    normalize_rows,
     one_hot_chunks,
     vote_totals,
 )
@@ -21,7 +20,7 @@ from wiesel.labels import FloatArray, IntArray
 from wiesel.threads import one_thread
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
-__all__ = ["alignment_offsets", "estimate_class_balance"]
+__all__ = ["estimate_class_balance"]
 
 N_GROUPS = 5
 """The number of groups for many voters: ten triples, each with most of the votes."""
@@ -46,9 +45,6 @@ class but one. Random votes gain about half as much."""
 
 SMALLEST = 1e-3
 """The smallest estimate: a prior of zero would rule out a class for good."""
-
-_ALIGNING_ROUNDS, _ALIGNING_STEP = 30, 0.7
-_SMALLEST_SHARE = 1e-4
 
 
 def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
@@ -97,26 +93,6 @@ def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
     prior = np.empty(len(by_name))
     prior[by_name] = _fit(tables[np.ix_(range(len(tables)), outcomes, outcomes, outcomes)])
     return prior
-
-
-def alignment_offsets(balance: FloatArray, logits: FloatArray) -> npt.NDArray[np.float64]:
-    """Return offsets for the logits of items that make the class shares match the balance.
-
-    The match is approximate, by iterative proportional fitting.
-
-    >>> logits = np.log([[0.9, 0.1], [0.6, 0.4]])
-    >>> moved = logits + alignment_offsets(np.array([0.5, 0.5]), logits)
-    >>> normalize_rows(moved), moved.mean(axis=0).round(3)
-    (array([...]), array([0.5, 0.5]))
-    """
-    # Offsets are factors of the probabilities, so the rounds need no further exponentials.
-    proba, offsets = np.array(logits, dtype=np.float64), np.zeros(len(balance))
-    normalize_rows(proba)
-    for _ in range(_ALIGNING_ROUNDS):
-        factors = np.exp(offsets)
-        shares = factors * ((1 / (proba @ factors)) @ proba) / len(proba)
-        offsets += _ALIGNING_STEP * np.log(balance / np.maximum(shares, _SMALLEST_SHARE))
-    return offsets
 
 
 @one_thread()

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from wiesel.errors import ParameterError, SavedModelError
 from wiesel.label_models import ClassBalance, LabelModel
-from wiesel.label_models.class_balance import alignment_offsets
 from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.label_models.majority_vote import vote_balance
 from wiesel.label_models.storage import (
@@ -18,6 +17,7 @@ from wiesel.label_models.storage import (
     label_model_arrays,
     label_model_values,
 )
+from wiesel.label_models.vote_products import alignment_offsets
 from wiesel.labels import (
     ABSTAIN,
     LabelSpace,

@@ -33,8 +33,8 @@ from wiesel.errors import (
     VoteError,
     WieselWarning,
 )
-from wiesel.label_models.class_balance import alignment_offsets
 from wiesel.label_models.majority_vote import vote_balance
+from wiesel.label_models.vote_products import alignment_offsets
 from wiesel.nn import CNN, Linear
 from wiesel.tasks import OneLabelTask
 from wiesel.tasks.explaining import each_left_out

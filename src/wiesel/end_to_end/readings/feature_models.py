@@ -8,9 +8,8 @@ import numpy as np
 from wiesel.end_to_end.linear_models import CrossFit, LinearModel
 from wiesel.end_to_end.readings.base import Array, EvidenceLabelModel, SideInformation
 from wiesel.errors import FeatureError, WieselWarning, warn_user
-from wiesel.label_models.class_balance import alignment_offsets
 from wiesel.label_models.majority_vote import vote_balance
-from wiesel.label_models.vote_products import class_shares, vote_totals
+from wiesel.label_models.vote_products import alignment_offsets, class_shares, vote_totals
 from wiesel.labels import class_prior
 from wiesel.parameters import check_number
 from wiesel.training import Inputs, as_inputs
