@@ -95,7 +95,7 @@ def test_from_an_empty_project_to_a_trained_model(serve, open_page, empty_projec
 
     lf_from_marked_words(page, server.address, empty_project)
     train(page, server.address, empty_project)
-    results(page, server.address)
+    results(page, server.address, empty_project)
 
     server.kill()
     assert len(labels(empty_project)) == 20
@@ -172,6 +172,7 @@ def mark_words(page: Any) -> None:
 
 def train(page: Any, address: str, project: Path) -> None:
     page.goto(f"{address}/train")
+    page.fill(".train-title input", "the first")
     page.click(".train-start:not([disabled])")
     page.wait_for_function(
         "/finished|failed/.test(document.querySelector('.train-state')?.innerText)",
@@ -179,14 +180,20 @@ def train(page: Any, address: str, project: Path) -> None:
     )
     assert "finished" in page.inner_text(".train-state")
     page.wait_for_selector(".train-runs tbody tr")
+    page.wait_for_selector(".train-runs >> text=the first run")
     run = kept_runs(read_project(project))[0]
+    assert run.title == "the first"
+    assert run.about["request"]["n_labels"] == 20
     assert run.about["rows"][0]["accuracy"] > 0.6
     assert (run.folder / "model").is_dir()
 
 
-def results(page: Any, address: str) -> None:
+def results(page: Any, address: str, project: Path) -> None:
     page.goto(f"{address}/results")
     page.wait_for_selector(".confusion-cell")
+    page.wait_for_selector(".run-baseline >> nth=1")
+    page.click(".class-figures th >> text=recall")
+    page.wait_for_selector(".class-figures th >> text=recall ↑")
     cells = page.locator(".confusion-cell")
     counts = [int(text.replace(",", "")) for text in cells.all_inner_texts()]
     assert sum(counts) == 300
@@ -201,6 +208,13 @@ def results(page: Any, address: str) -> None:
         page.wait_for_function(
             "document.querySelector('.blame-effect')?.innerText.startsWith('Without')"
         )
+        page.wait_for_selector(".error-bucket >> text=predicted as")
+        n_on = len([each for each in rules(project) if each])
+        page.click(".blame-mend >> nth=0")
+        page.click(".q-menu >> text=Switch it off")
+        page.wait_for_selector(".blame-replayed >> text=errors of this kind")
+        assert "off" in (project / "rules.toml").read_text()
+        assert len(rules(project)) == n_on
 
 
 def test_two_people_at_once_see_their_agreement_and_settle(serve_once, open_page, read_project):

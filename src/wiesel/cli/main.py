@@ -19,11 +19,13 @@ from wiesel.cli.fit import fit_votes
 from wiesel.cli.init import init
 from wiesel.cli.inspect import inspect
 from wiesel.cli.methods import methods
+from wiesel.cli.monitor import monitor
 from wiesel.cli.predict import predict
 from wiesel.cli.prompts import prompts
 from wiesel.cli.reproduce import reproduce
 from wiesel.cli.rows_to_label import rows_to_label
 from wiesel.cli.run import run
+from wiesel.cli.serve import serve
 from wiesel.cli.soft_labels import soft_labels
 from wiesel.cli.spans import spans
 from wiesel.cli.suggest import suggest
@@ -50,6 +52,8 @@ for _name, _function in {
     "predict": predict,
     "evaluate": evaluate,
     "export": export,
+    "serve": serve,
+    "monitor": monitor,
     "try": trial,
     "apply": apply,
     "inspect": inspect,

@@ -4,6 +4,7 @@ The folder is an ordinary saved model, which `wiesel.load_model` reads. It also 
 features and a description of the rows that the model expects.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.lfs.cache import column_digest
 from wiesel.lfs.fingerprints import digest
 from wiesel.project.vectors import Vectors, raw_inputs
-from wiesel.saving import read_folder, write_folder
+from wiesel.saving import read_folder, read_json, write_folder
 from wiesel.spans.training import SpanTagger
 from wiesel.tables import as_frame
 
@@ -36,6 +37,7 @@ __all__ = [
     "save_bundle",
 ]
 
+_REFERENCE = "reference.json"
 _TRIED_PARTS = 200
 """The largest number of words that an explanation leaves out, one after the other."""
 
@@ -82,6 +84,8 @@ class Bundle:
     features: Any
     """None for a model saved without features, which takes arrays."""
     manifest: Mapping[str, Any]
+    reference: Mapping[str, Any] | None = None
+    """What the training rows looked like, for `wiesel monitor`; None if it was not kept."""
 
     @property
     def labels(self) -> Any:
@@ -190,10 +194,13 @@ def save_bundle(
     column: str,
     path: FilePath,
     about: Mapping[str, Any],
+    reference: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a fitted model with its features; `about` goes into the manifest."""
     reader = FeatureReader(vectors.features, column)
     manifest, files = end_to_end_contents(model, reader)
+    if reference is not None:
+        files = {**files, _REFERENCE: json.dumps(reference, ensure_ascii=False).encode()}
     write_folder(Path(path), {**manifest, **about}, files)
 
 
@@ -213,4 +220,9 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
         )
     # The bundle computes the features first; the model itself takes their output.
     reader, model.reader_ = model.reader_, None
-    return Bundle(model, None if reader is None else reader.features, manifest)
+    reference = None
+    if _REFERENCE in files:
+        reference = read_json(files[_REFERENCE], _REFERENCE)
+        if not isinstance(reference, dict):
+            raise SavedModelError(f"{_REFERENCE} is not a JSON object.")
+    return Bundle(model, None if reader is None else reader.features, manifest, reference)

@@ -19,6 +19,7 @@ from wiesel.lfs.loading import load_each_lf
 from wiesel.lfs.rules import LabelRule, Rule
 from wiesel.lfs.rules_file import read_off
 from wiesel.lfs.rules_writing import with_off, with_rule, without_rule
+from wiesel.lfs.text_rules import Keywords
 from wiesel.project.settings import Project, read_project
 from wiesel.saving import write_file
 
@@ -173,6 +174,26 @@ class LFSet:
             text = without_rule(self._text(), _own(state, name))
             self._write(store, state, with_off(text, self._off(state, name)), f"removed {name}")
         return name
+
+    def split(self, name: str) -> list[str]:
+        """Replace a list of words by one rule for each word, and return the names."""
+        with self.store.changing() as store:
+            state = self.read()
+            rule = _entry(state, name).lf
+            if not isinstance(rule, Keywords) or len(rule.keywords) < 2 or rule.min_matches > 1:
+                raise ParameterError(f"{name!r} is no list of several words, so it is not split.")
+            text = without_rule(self._text(), _own(state, name))
+            taken = [entry.name for entry in state.entries]
+            names = []
+            for word in rule.keywords:
+                part = replace(rule, keywords=(word,), name="")
+                part = part.renamed(_free(part.name, taken) if part.name in taken else part.name)
+                taken.append(part.name)
+                names.append(part.name)
+                text = with_rule(text, part)
+            text = with_off(text, self._off(state, name))
+            self._write(store, state, text, f"split {name}")
+        return names
 
     def switch(self, name: str, on: bool) -> None:
         """Switch a labeling function on or off; it stays where it is."""

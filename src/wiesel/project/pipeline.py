@@ -16,6 +16,7 @@ from wiesel.project.bundle import data_facts, save_bundle
 from wiesel.project.checking import check_project
 from wiesel.project.distilled import write_judge_errors
 from wiesel.project.judging import Outcome, judge
+from wiesel.project.monitoring import run_reference
 from wiesel.project.outputs import (
     item_weights,
     one_at_a_time,
@@ -105,7 +106,8 @@ def write_results(outcome: Outcome, folder: Path) -> None:
         "metrics": metrics["splits"],
     }
     column = data.project.features.column
-    save_bundle(main.model, data.vectors, column, folder / "model", about)
+    reference = run_reference(main.model, data, outcome.prepared.votes.by_split)
+    save_bundle(main.model, data.vectors, column, folder / "model", about, reference)
 
 
 def metrics_of(outcome: Outcome) -> dict[str, Any]:

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _ABOUT = "run.json"
+_NAMED = 3
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "time": (int, float),
     "seconds": (int, float),
@@ -62,6 +63,45 @@ class KeptRun:
     def histories(self) -> dict[str, list[dict[str, Any]]]:
         """The epoch records of every method."""
         found: dict[str, list[dict[str, Any]]] = dict(self.about.get("histories", {}))
+        return found
+
+    @property
+    def title(self) -> str:
+        """The name that a person gave the run; empty without one."""
+        request = self.about.get("request")
+        return str(request.get("title") or "") if isinstance(request, dict) else ""
+
+    def changes(self, before: "KeptRun") -> list[str]:
+        """Return what is different from an earlier run: rules, labels, methods and options.
+
+        >>> first = KeptRun("a", Path(), {"voters": ["cash"], "request": {"n_labels": 0}})
+        >>> about = {"voters": ["cash", "win"], "request": {"n_labels": 5}}
+        >>> KeptRun("b", Path(), about).changes(first)
+        ['1 rule added: win', '5 labels more']
+        """
+        now, was = list(self.about.get("voters", [])), list(before.about.get("voters", []))
+        found = []
+        for verb, names in (
+            ("added", [name for name in now if name not in was]),
+            ("removed", [name for name in was if name not in now]),
+        ):
+            if names:
+                s = "" if len(names) == 1 else "s"
+                found.append(f"{len(names)} rule{s} {verb}: {', '.join(names[:_NAMED])}")
+                found[-1] += " …" if len(names) > _NAMED else ""
+        own, other = (_request(run) for run in (self, before))
+        more = (own.get("n_labels") or 0) - (other.get("n_labels") or 0)
+        if more:
+            word = "label" if abs(more) == 1 else "labels"
+            found.append(f"{abs(more)} {word} {'more' if more > 0 else 'fewer'}")
+        if own.get("methods") and other.get("methods") and own["methods"] != other["methods"]:
+            found.append(f"methods {', '.join(own['methods'])}")
+        options, others = (each.get("training") or {} for each in (own, other))
+        for name in dict.fromkeys([*options, *others]):
+            if options.get(name) != others.get(name):
+                found.append(f"{name} {options.get(name, 'by default')}")
+        if own.get("seeds") != other.get("seeds") and own.get("seeds") and other.get("seeds"):
+            found.append(f"seed {', '.join(map(str, own['seeds']))}")
         return found
 
     def predictions(self) -> pl.DataFrame:
@@ -169,6 +209,11 @@ def compare_runs(first: KeptRun, second: KeptRun, split: str) -> pl.DataFrame:
         pl.col("prediction_2").alias("second"),
         "gold",
     )
+
+
+def _request(run: KeptRun) -> dict[str, Any]:
+    found = run.about.get("request")
+    return found if isinstance(found, dict) else {}
 
 
 def _is_about(about: Any) -> bool:

@@ -1,6 +1,7 @@
 """Slices of the evaluated items on which a model may be better or worse than overall."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,17 +9,19 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis.counts import conflicted, wilson_interval
+from wiesel.guidance.terms import TermIndex, distinctive_terms
 from wiesel.io import Split
 from wiesel.report import SliceRow
 from wiesel.votes import VoteMatrix
 
-__all__ = ["slice_rows"]
+__all__ = ["ErrorBucket", "error_buckets", "slice_rows"]
 
 Mask = npt.NDArray[np.bool_]
 
 _FEW_ITEMS = 5
 _MOST_VALUES, _MOST_COLUMNS = 12, 8
 _PATTERNS = 6
+_BUCKETS = 6
 _NAMED = 3
 _LONGEST_VALUE = 60
 
@@ -35,12 +38,104 @@ def slice_rows(
     >>> [(row.by, row.name, row.accuracy) for row in rows]
     [('from', 'friend', 0.0), ('from', 'shop', 1.0)]
     """
-    named = [*_columns(split.rows, text_column), *_lengths(split.rows, text_column)]
-    if votes is not None:
-        named += [*_vote_kinds(votes), *_patterns(votes)]
     return [
-        _row(by, name, right[mask]) for by, name, mask in named if int(mask.sum()) >= _FEW_ITEMS
+        _row(by, name, right[mask])
+        for by, name, mask in _slices(split, votes, text_column)
+        if int(mask.sum()) >= _FEW_ITEMS
     ]
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorBucket:
+    """Errors that have something in common."""
+
+    by: str
+    """What they have in common: `confusion`, `rule`, `words`, or the name of a column."""
+    name: str
+    rows: npt.NDArray[np.int64]
+    """The errors."""
+    n_items: int
+    """The number of items with gold that have this in common, right or wrong."""
+
+
+def error_buckets(
+    gold: npt.NDArray[np.int64],
+    predicted: npt.NDArray[np.int64],
+    split: Split,
+    votes: VoteMatrix | None,
+    names: Sequence[str],
+    text_column: str,
+) -> list[ErrorBucket]:
+    """Return groups of errors, the largest first: by confusion, rule, words, and column.
+
+    A group by rule are the errors on which the rule votes for the predicted class. Groups by words
+    and columns are those with a clearly higher share of errors than all items.
+
+    >>> split = Split(pl.DataFrame({"id": range(12), "from": ["shop", "friend"] * 6}), np.ones(12))
+    >>> gold, predicted = np.ones(12, np.int64), np.array([0, 1] * 6)
+    >>> found = error_buckets(gold, predicted, split, None, ["ham", "spam"], "text")
+    >>> [(bucket.by, bucket.name, len(bucket.rows)) for bucket in found]
+    [('confusion', 'spam predicted as ham', 6), ('from', 'shop', 6)]
+    """
+    known = gold >= 0
+    wrong = known & (predicted != gold)
+    found = []
+    cells, counts = np.unique(np.stack([gold[wrong], predicted[wrong]]), axis=1, return_counts=True)
+    for place in np.argsort(-counts, kind="stable")[:_BUCKETS]:
+        true, other = cells[:, place]
+        rows = np.flatnonzero((gold == true) & (predicted == other))
+        title = f"{names[true]} predicted as {names[other]}"
+        found.append(ErrorBucket("confusion", title, rows, int((gold == true).sum())))
+    found += _by_rule(wrong, known, predicted, votes)
+    candidates = [*_columns(split.rows, text_column), *_lengths(split.rows, text_column)]
+    candidates += [("words", *each) for each in _words(split, wrong, known, text_column)]
+    share = wrong.sum() / max(known.sum(), 1)
+    above = []
+    for by, name, mask in candidates:
+        n_items, rows = int((mask & known).sum()), np.flatnonzero(mask & wrong)
+        if n_items >= _FEW_ITEMS and len(rows):
+            low, _ = wilson_interval(np.array([len(rows)]), np.array([n_items]))
+            if low[0] > share:
+                above.append(ErrorBucket(by, name, rows, n_items))
+    return [*found, *sorted(above, key=lambda bucket: -len(bucket.rows))[:_BUCKETS]]
+
+
+def _by_rule(
+    wrong: Mask, known: Mask, predicted: npt.NDArray[np.int64], votes: VoteMatrix | None
+) -> list[ErrorBucket]:
+    if votes is None or not votes.n_votes:
+        return []
+    items, names = votes.item_index, votes.voters
+    guilty = wrong[items] & (votes.class_index == predicted[items])
+    counts = np.bincount(votes.voter_index[guilty], minlength=votes.n_voters)
+    voted = np.bincount(votes.voter_index[known[items]], minlength=votes.n_voters)
+    return [
+        ErrorBucket("rule", names[v], items[guilty & (votes.voter_index == v)], int(voted[v]))
+        for v in np.argsort(-counts, kind="stable")[:_BUCKETS].tolist()
+        if counts[v]
+    ]
+
+
+def _words(split: Split, wrong: Mask, known: Mask, text_column: str) -> Iterator[tuple[str, Mask]]:
+    """Yield words that distinguish the errors from the other items with gold."""
+    if text_column not in split.rows.columns or not wrong.any():
+        return
+    places = np.flatnonzero(known)
+    index = TermIndex.of(split.rows[text_column].gather(places).fill_null("").to_list(), 2)
+    for word in distinctive_terms(index, np.flatnonzero(wrong[places]), _BUCKETS):
+        mask = np.zeros(len(split), dtype=bool)
+        mask[places] = index.matrix[:, [index.terms.index(word)]].toarray()[:, 0] > 0
+        yield word, mask
+
+
+def _slices(
+    split: Split, votes: VoteMatrix | None, text_column: str
+) -> Iterator[tuple[str, str, Mask]]:
+    yield from _columns(split.rows, text_column)
+    yield from _lengths(split.rows, text_column)
+    if votes is not None:
+        yield from _vote_kinds(votes)
+        yield from _patterns(votes)
 
 
 def _row(by: str, name: str, right: Mask) -> SliceRow:

@@ -24,11 +24,13 @@ _LINE: ContextVar["NotebookLine | None"] = ContextVar("line", default=None)
 def watching(show: Show) -> Iterator[None]:
     """Call `show` with every epoch's record of all training inside; show no progress bar.
 
+    `epochs` in a record is how many there will be at most.
+
     >>> seen = []
     >>> with watching(seen.append), progress_bar(2, 0, None) as tell:
     ...     tell({"epoch": 1})
     >>> seen
-    [{'epoch': 1}]
+    [{'epoch': 1, 'epochs': 2}]
     """
     token = _WATCHER.set(show)
     try:
@@ -63,7 +65,7 @@ def progress_bar(total: int, done: int, enabled: bool | None) -> Iterator[Show]:
     """
     watcher = _WATCHER.get()
     if watcher is not None:
-        yield watcher
+        yield lambda record: watcher({**record, "epochs": total})
     elif enabled is not False and in_notebook():
         with _notebook_bar(total, done) as show:
             yield show

@@ -1,12 +1,17 @@
 """Blame: which voters led to an error, through which rows, and the result without them."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from nicegui import ui
 
 from wiesel.guidance import Blame
+from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, table
+from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.row_view import open_row
 from wiesel.workbench.texts import cut, percent, words
 
@@ -22,6 +27,8 @@ class BlameBox:
         self.desk = desk
         self.left_out: set[str] = set()
         self.found: Blame | None = None
+        self.bucket: tuple[str, Any, str] | None = None
+        """The split, the rows and the right class of the errors of the same kind."""
 
     def build(self) -> None:
         """Show an empty box."""
@@ -34,8 +41,11 @@ class BlameBox:
         with self.place:
             words("Press 'why?' at an error to see which voters caused it.", "w-faint")
 
-    async def show(self, split: str, place: int, label: str) -> None:
-        """Show what led to one prediction."""
+    async def show(
+        self, split: str, place: int, label: str, right: str = "", errors: Any = ()
+    ) -> None:
+        """Show what led to one prediction; `errors` are all of the same kind."""
+        self.bucket = (split, errors, right) if len(errors) else None
         self.found = await work(self.desk.space.blame, place, label, split)
         self.left_out = set()
         self.place.clear()
@@ -47,11 +57,17 @@ class BlameBox:
             words(f"A linear model on the same votes gives {cut(label, 40)} {percent(share)}.")
             self.effect = words("Turn voters off to see their effect.", "w-faint", "blame-effect")
             self._voters(self.found)
+            with ui.element("div").classes("w-row"):
+                write = ui.button(
+                    "Write the missing rule", on_click=partial(self._write, split, place, right)
+                )
+                write.props("outline dense no-caps").classes("blame-write")
+            self.replayed = words("", "blame-replayed")
             words("Most influential rows", "w-h3", tag="h3")
             self._neighbors(self.found)
 
     def _voters(self, found: Blame) -> None:
-        with table(("voter", False), ("vote", False), ("push", True), ("counts", False)):
+        with table(("voter", False), ("vote", False), ("push", True), ("", False)):
             for row in found.voters.to_records()[:_LISTED]:
                 with ui.element("tr"):
                     words(cut(row["voter"], 40), tag="td")
@@ -62,6 +78,73 @@ class BlameBox:
                         ui.switch(value=True, on_change=change).props("dense").classes(
                             "blame-switch"
                         )
+                        self._mends(row["voter"])
+
+    def _mends(self, voter: str) -> None:
+        """Offer what can be done about a rule: narrow it, split it, switch it off."""
+        state = self.desk.space.cast.state
+        entry = next((e for e in state.entries if e.name == voter), None) if state else None
+        if entry is None:
+            return
+        with ui.button(icon="build").props('flat dense round aria-label="Mend it"') as button:
+            button.classes("blame-mend")
+            with ui.menu():
+                lfs = self.desk.space.lf_set
+                off = partial(lfs.switch, voter, False)
+                ui.menu_item("Switch it off", on_click=partial(self._mend, voter, off))
+                if isinstance(entry.lf, (Keywords, Regex)):
+                    narrow = partial(self._narrow, entry.name, entry.lf)
+                    ui.menu_item("Narrow it: change its words", on_click=narrow)
+                is_list = isinstance(entry.lf, Keywords) and len(entry.lf.keywords) > 1
+                if is_list and entry.place is not None:
+                    split = partial(self._mend, voter, partial(lfs.split, voter))
+                    ui.menu_item("Split it: one rule for each word", on_click=split)
+
+    async def _mend(self, voter: str, change: Callable[[], object]) -> None:
+        before = await work(self._right_now, quiet=True)
+        if await work(_done, change):
+            ui.notify(f"{cut(voter, 60)} is changed; undo it on the page LFs.")
+            await self._replay(before)
+
+    def _narrow(self, voter: str, rule: LabelRule) -> None:
+        """Change the words of a rule, with the effect on the model before it is saved."""
+        with ui.dialog() as dialog, ui.card().style("max-width: 900px; width: 100%"):
+
+            async def changed() -> None:
+                dialog.close()
+                await self._replay(before)
+
+            maker = LFMaker(self.desk, changed)
+            maker.build()
+            before = self._right_now()
+            ui.timer(0.01, partial(maker.edit, voter, rule), once=True)
+        dialog.on("hide", dialog.delete)
+        dialog.open()
+
+    async def _write(self, split: str, place: int, right: str) -> None:
+        before = await work(self._right_now, quiet=True)
+        await open_row(self.desk, split, place, partial(self._replay, before), label=right)
+
+    def _right_now(self) -> int | None:
+        """Return how many errors of this kind the preview gets right; None if there is none."""
+        preview, space = self.desk.space.preview, self.desk.space
+        if self.bucket is None or preview is None:
+            return None
+        split, rows, right = self.bucket
+        known = split == "train"
+        proba = preview.proba if known else preview.predict_proba(space.vectors.by_split[split])
+        return int((proba[rows].argmax(axis=1) == space.labels.index(right)).sum())
+
+    async def _replay(self, before: int | None) -> None:
+        """Show what became of the errors of this kind, in the preview."""
+        self.desk.changed()
+        now = await work(self._right_now, quiet=True)
+        if self.bucket is None or now is None or before is None:
+            return
+        self.replayed.set_text(
+            f"Of the {len(self.bucket[1]):,} errors of this kind, the preview gets {now:,} right, "
+            f"{before:,} before."
+        )
 
     async def _switched(self, voter: str, event: object) -> None:
         found = self.found
@@ -86,3 +169,8 @@ class BlameBox:
                 opening = partial(open_row, self.desk, "train", row["row"])
                 ui.button(f"{row['push']:+.3f}", on_click=opening).props("flat dense no-caps")
                 words(text).style("flex: 1; min-width: 0; unicode-bidi: isolate")
+
+
+def _done(change: Callable[[], object]) -> bool:
+    change()
+    return True

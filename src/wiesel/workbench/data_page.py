@@ -1,10 +1,13 @@
 """Data: the rows page by page, what to look at next, and a detail view for each row."""
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
+import polars as pl
 from nicegui import ui
 
 from wiesel.guidance import ItemFilter
@@ -12,7 +15,7 @@ from wiesel.guidance.labeling_order import reading_disagreement
 from wiesel.guidance.suggesting import rule_words
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import card, empty_state, table
+from wiesel.workbench.layout import card, empty_state, heading, stored_person, table
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.row_view import open_row
 from wiesel.workbench.texts import cut, percent, shown, words
@@ -22,8 +25,14 @@ __all__ = ["DataPage"]
 _PAGE = 25
 _ANY = ""
 """The choice of everything: no class and no voter has this name."""
+_FILTERS = ("search", "votes", "voter", "vote", "predicted", "gold", "confidence")
+_LONG_LIST = 15
+"""In a longer list of choices one can type."""
 _CLASS = "class "
 """Tells the class `unknown` from rows without a gold label."""
+_SURE = {"low": (0.0, 0.6), "middle": (0.6, 0.9), "high": (0.9, 1.0)}
+_MOST_LABELED = 20_000
+"""So many rows are labeled at once at most."""
 _VOTES = {_ANY: "any votes", "covered": "with votes", "uncovered": "without votes"}
 _VOTES |= {"conflict": "in conflict"}
 
@@ -33,8 +42,12 @@ class DataPage:
 
     def __init__(self, desk: Desk, query: Mapping[str, str]) -> None:
         self.desk = desk
-        self.split = "train"
-        self.conditions: dict[str, Any] = {}
+        self.split = query.get("split", "train")
+        if self.split not in desk.space.splits:
+            self.split = "train"
+        self.filters = {name: query[name] for name in _FILTERS if query.get(name)}
+        """The filters in use; they are in the address, too, so that reload and back keep them."""
+        self.number = query.get("selection", "")
         self.chosen: Any = None
         """The rows to show; None shows all."""
         self.title = ""
@@ -47,8 +60,8 @@ class DataPage:
         """The split and the cells of the table."""
         self.source = ""
         """The model whose predictions are shown."""
-        self.rows: Any = np.arange(len(desk.space.train))
-        found = desk.selected(query.get("selection", ""))
+        self.rows: Any = np.arange(len(desk.space.splits[self.split]))
+        found = desk.selected(self.number)
         if found is not None:
             self.split, self.chosen, self.title = found.split, found.rows, found.title
             self.rows = np.asarray(found.rows)
@@ -79,80 +92,90 @@ class DataPage:
         await self._what_next()
 
     def _filters(self) -> None:
-        labels = {_ANY: "any class", **{name: cut(name, 40) for name in self.desk.space.labels}}
+        names = {name: cut(name, 40) for name in self.desk.space.labels}
+        labels = {_ANY: "any class", **names}
         gold = {_ANY: "any gold", "known": "labeled", "unknown": "not labeled", "wrong": "wrong"}
+        gold |= {_CLASS + name: shown for name, shown in names.items()}
+        sure = {_ANY: "any confidence", "low": "below 60 %", "middle": "60 to 90 %"}
+        sure |= {"high": "above 90 %"}
         with ui.element("div").classes("w-filters"):
-            search = ui.input("Search", on_change=lambda e: self._set("search", e.value or ""))
+            search = ui.input("Search", value=self.filters.get("search", ""))
+            search.on_value_change(lambda event: self._set("search", event.value or ""))
             search.props('dense outlined clearable debounce="300"').classes("w-search")
             if len(self.desk.space.splits) > 1:
-                self._choice("Rows", {n: n for n in self.desk.space.splits}, self._set_split)
-            self._choice("Votes", _VOTES, self._set_votes)
-            self.voter = self._choice("Voter", {_ANY: "any voter"}, partial(self._set, "voter"))
-            self._choice("Vote", labels, partial(self._set, "vote"))
-            self._choice("Predicted", labels, partial(self._set, "predicted"))
-            gold |= {_CLASS + name: cut(name, 40) for name in self.desk.space.labels}
-            self._choice("Gold", gold, self._set_gold)
-            sure = {
-                _ANY: "any confidence",
-                "low": "below 60 %",
-                "middle": "60 to 90 %",
-                "high": "above 90 %",
-            }
-            self._choice("Confidence", sure, self._set_confidence)
+                names = {n: n for n in self.desk.space.splits}
+                rows = ui.select(names, value=self.split, label="Rows")
+                rows.on_value_change(lambda event: self._set_split(event.value))
+                rows.props("dense outlined options-dense")
+            self._choice("Votes", "votes", _VOTES)
+            own = {name: cut(name, 40) for name in [self.filters.get("voter")] if name}
+            self.voter = self._choice("Voter", "voter", {_ANY: "any voter", **own})
+            self._choice("Vote", "vote", labels)
+            self._choice("Predicted", "predicted", labels)
+            self._choice("Gold", "gold", gold)
+            self._choice("Confidence", "confidence", sure)
         self.note = ui.element("div").classes("w-row")
 
-    def _choice(self, title: str, options: dict[str, str], then: Any) -> ui.select:
-        first = self.split if title == "Rows" else _ANY
-        box = ui.select(options, value=first, label=title, on_change=lambda e: then(e.value))
+    def _choice(self, title: str, name: str, options: dict[str, str]) -> ui.select:
+        value = self.filters.get(name, _ANY)
+        value = value if value in options else _ANY
+        box = ui.select(options, value=value, label=title, with_input=len(options) > _LONG_LIST)
+        box.on_value_change(lambda event: self._set(name, event.value or _ANY))
         box.props("dense outlined options-dense")
         return box
 
     async def _set(self, name: str, value: str) -> None:
-        self.conditions[name] = "" if value in (_ANY, None) else value
+        self.filters = {**self.filters, name: value}
+        if not value:
+            del self.filters[name]
         self.page = 0
         await self.refresh()
-
-    async def _set_gold(self, value: str) -> None:
-        is_class = value.startswith(_CLASS)
-        self.conditions["gold_class"] = value.removeprefix(_CLASS) if is_class else ""
-        await self._set("gold", "" if is_class else value)
 
     async def _set_split(self, value: str) -> None:
-        self.split, self.chosen, self.page = value, None, 0
+        self.split, self.chosen, self.number, self.page = value, None, "", 0
         await self.refresh()
 
-    async def _set_votes(self, value: str) -> None:
-        self.conditions.pop("covered", None)
-        self.conditions.pop("conflict", None)
-        if value in ("covered", "uncovered"):
-            self.conditions["covered"] = value == "covered"
-        if value == "conflict":
-            self.conditions["conflict"] = True
-        self.page = 0
-        await self.refresh()
+    def _wanted(self) -> ItemFilter:
+        """Return the condition that the filters express."""
+        plain = ("search", "voter", "vote", "predicted")
+        wanted: dict[str, Any] = {k: self.filters[k] for k in plain if k in self.filters}
+        votes, gold = self.filters.get("votes"), self.filters.get("gold", "")
+        if votes in ("covered", "uncovered"):
+            wanted["covered"] = votes == "covered"
+        if votes == "conflict":
+            wanted["conflict"] = True
+        if gold:
+            is_class = gold.startswith(_CLASS)
+            wanted["gold_class" if is_class else "gold"] = gold.removeprefix(_CLASS)
+        if self.filters.get("confidence") in _SURE:
+            low, high = _SURE[self.filters["confidence"]]
+            wanted |= {"least_confidence": low, "most_confidence": high}
+        return ItemFilter.of(wanted)
 
-    async def _set_confidence(self, value: str) -> None:
-        low, high = {"low": (0.0, 0.6), "middle": (0.6, 0.9), "high": (0.9, 1.0)}.get(
-            value, (0.0, 1.0)
-        )
-        self.conditions |= {"least_confidence": low, "most_confidence": high}
-        self.page = 0
-        await self.refresh()
+    def _keep_in_address(self) -> None:
+        """Write the filters into the address, without a new entry in the browser's history."""
+        kept = dict(self.filters)
+        kept |= {"split": self.split} if self.split != "train" else {}
+        kept |= {"selection": self.number} if self.number else {}
+        address = f"/?{urlencode(kept)}" if kept else "/"
+        ui.run_javascript(f"history.replaceState(history.state, '', {json.dumps(address)})")
 
     async def point_at(self, rows: Any, title: str) -> None:
         """Show only these rows."""
         self.split, self.chosen, self.title, self.page = "train", rows, title, 0
+        self.number = self.desk.select("train", rows, title).rpartition("=")[2]
         await self.refresh()
 
     async def refresh(self) -> None:
         """Query the rows again and show the first page."""
+        self._keep_in_address()
         found = await work(self._found)
         if found is not None:
             self.rows = found
         await self._show()
 
     def _found(self) -> Any:
-        wanted = ItemFilter.of({k: v for k, v in self.conditions.items() if v != ""})
+        wanted = self._wanted()
         n_rows = len(self.desk.space.splits[self.split])
         rows = np.arange(n_rows) if wanted.is_empty else wanted.rows(self.desk.facts(self.split))
         if self.chosen is None:
@@ -211,9 +234,12 @@ class DataPage:
             with ui.element("td"):
                 if gold:
                     chip(self.desk, gold)
-        opening = partial(open_row, self.desk, self.split, place, self._refresh_all)
+        opening = partial(self._open, place)
         row.on("click", opening)
         row.on("keydown.enter", opening)
+
+    async def _open(self, place: int) -> None:
+        await open_row(self.desk, self.split, place, self._refresh_all, self.rows)
 
     def _texts(self) -> list[tuple[Any, ...]]:
         """Return the table rows before votes and predictions are available."""
@@ -262,14 +288,70 @@ class DataPage:
             if self.chosen is not None:
                 words(f"— {shown(self.title)}", "w-faint")
                 ui.button("show all", on_click=self._all).props("flat dense no-caps")
+            if self.split == "train" and n_found and (self.chosen is not None or self.filters):
+                label = ui.button(f"Label all {n_found:,}", on_click=self._ask_label)
+                label.props("flat dense no-caps").classes("label-all")
         last = max(0, (n_found - 1) // _PAGE)
         self.where.set_text(f"page {self.page + 1:,} of {last + 1:,}")
         self.back.set_enabled(self.page > 0)
         self.forward.set_enabled(self.page < last)
 
     async def _all(self) -> None:
-        self.chosen, self.title, self.page = None, "", 0
+        self.chosen, self.title, self.number, self.page = None, "", "", 0
         await self.refresh()
+
+    async def _ask_label(self) -> None:
+        """Ask for the class of all rows in the table."""
+        rows = np.asarray(self.rows)
+        person = await stored_person()
+        if not person or len(rows) > _MOST_LABELED:
+            ui.notify(
+                "Say on the page Label under which name to save labels."
+                if not person
+                else f"At most {_MOST_LABELED:,} rows are labeled at once: use filters.",
+                type="warning",
+            )
+            return
+        options = {name: cut(name, 60) for name in self.desk.space.labels}
+        with ui.dialog() as dialog, ui.card().style("min-width: 320px"):
+            heading(f"Label {len(rows):,} rows")
+            words("Each counts as labeled by you. One undo takes all of them back.", "w-faint")
+            choice = ui.select(options, label="Class", with_input=len(options) > _LONG_LIST)
+            choice.props("outlined dense").classes("label-all-class").style("width: 100%")
+            button = ui.button(
+                "Label them", on_click=lambda: self._label(dialog, choice, person, rows)
+            )
+            button.props("unelevated no-caps")
+        dialog.on("hide", dialog.delete)
+        dialog.open()
+
+    async def _label(self, dialog: Any, choice: Any, person: str, rows: Any) -> None:
+        if choice.value not in self.desk.space.labels:
+            return
+        dialog.close()
+        done = await work(self._keep, rows, choice.value, person)
+        if done:
+            with ui.context.client.content, ui.dialog() as undo, ui.card():
+                words(f"{len(rows):,} rows are labeled {cut(choice.value, 40)}.", "label-all-done")
+                with ui.element("div").classes("w-row"):
+                    ui.button("Undo", on_click=lambda: self._undo(undo, person)).props(
+                        "flat no-caps"
+                    )
+                    ui.button("Good", on_click=undo.close).props("unelevated no-caps")
+            undo.open()
+            await self._show()
+
+    def _keep(self, rows: Any, label: str, person: str) -> bool:
+        items = self.desk.space.train.ids.cast(pl.String).gather(rows).to_list()
+        self.desk.space.store.add_all(items, label, person)
+        self.desk.changed(labels_only=True)
+        return True
+
+    async def _undo(self, dialog: Any, person: str) -> None:
+        dialog.close()
+        await work(self.desk.space.store.undo, person)
+        self.desk.changed(labels_only=True)
+        await self._show()
 
     def _pager(self) -> None:
         with ui.element("div").classes("w-row"):

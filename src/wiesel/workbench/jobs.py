@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wiesel.errors import ParameterError
+from wiesel.project.labels import label_store
 from wiesel.project.runs import claim_run, is_kept, run_folder
 from wiesel.project.settings import Project
 from wiesel.saving import write_json
@@ -40,16 +41,27 @@ class Jobs:
         self._starting = threading.Lock()
 
     def start(
-        self, methods: Sequence[str], training: Mapping[str, Any], seeds: Sequence[int]
+        self,
+        methods: Sequence[str],
+        training: Mapping[str, Any],
+        seeds: Sequence[int],
+        title: str = "",
     ) -> str:
-        """Start a run in a separate process and return its name."""
+        """Start a run in a separate process and return its name; people see `title`."""
         if not methods:
             raise ParameterError("Choose a method to train.")
         with self._starting:
             if self.current() is not None:
                 raise ParameterError("A run is training already: wait for it, or stop it.")
             folder = claim_run(self.project)
-            request = {"methods": list(methods), "training": dict(training), "seeds": list(seeds)}
+            labels = label_store(self.project).labels().drop_nulls("label")
+            request = {
+                "title": title[:80],
+                "methods": list(methods),
+                "training": dict(training),
+                "seeds": list(seeds),
+                "n_labels": len(labels),
+            }
             write_json(request, folder / "request.json")
             self.running = (folder.name, self._worker(folder))
         return folder.name
@@ -118,7 +130,9 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def _take_in(found: Progress, line: Mapping[str, Any]) -> None:
     if "record" in line:
-        found.epochs.setdefault(f"{line['method']}, seed {line['seed']}", []).append(line["record"])
+        found.epochs.setdefault(f"{line['method']}, seed {line['seed']}", []).append(
+            {**line["record"], "time": line.get("seconds", 0.0)}
+        )
     elif "stage" in line:
         found.stages.append((line["stage"], line["text"]))
     elif "end" in line:

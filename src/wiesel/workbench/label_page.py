@@ -12,7 +12,7 @@ from nicegui.events import KeyEventArguments
 from wiesel.project.labels import read_guidelines, write_guidelines
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.label_people import PeopleBox
-from wiesel.workbench.layout import STORED_PERSON, card, empty_state, heading, remember_person
+from wiesel.workbench.layout import card, empty_state, heading, remember_person, stored_person
 from wiesel.workbench.texts import cut, marked, shade, words
 
 __all__ = ["LabelPage"]
@@ -29,8 +29,6 @@ _TITLES = {
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
 }
-_PATIENCE = 60.0
-"""How many seconds a browser on a busy machine may take to respond."""
 _PAUSE = 0.6
 """Seconds without an answer after which the counts follow."""
 
@@ -117,7 +115,7 @@ class LabelPage:
 
     async def _first(self) -> None:
         await ui.context.client.connected()
-        self.person = await ui.run_javascript(STORED_PERSON, timeout=_PATIENCE) or ""
+        self.person = await stored_person()
         self.name.value = self.person
         await self._show_guidelines()
         await work(lambda: self.desk.space.votes, quiet=True)

@@ -24,13 +24,13 @@ __all__ = [
     "COLORS",
     "GRAY",
     "PAGES",
-    "STORED_PERSON",
     "card",
     "empty_state",
     "frame",
     "heading",
     "plain_frame",
     "remember_person",
+    "stored_person",
     "table",
 ]
 
@@ -42,8 +42,8 @@ PAGES = (
     ("/results", "Results"),
 )
 
-STORED_PERSON = "localStorage.getItem('wiesel-person') || ''"
-"""Asks the browser under which name its user labels."""
+_PATIENCE = 60.0
+"""How many seconds a browser on a busy machine may take to respond."""
 
 KEYS = {
     "/": {"Enter": "open the row in focus", "← →": "the row before and after, in an open row"}
@@ -183,6 +183,14 @@ def _keys_button(path: str) -> None:
         on_key=lambda event: dialog.open() if event.key == "?" and event.action.keydown else None,
         ignore=["input", "select", "textarea"],
     )
+
+
+async def stored_person() -> str:
+    """Ask the browser under which name its user labels; empty if there is none."""
+    found = await ui.run_javascript(
+        "localStorage.getItem('wiesel-person') || ''", timeout=_PATIENCE
+    )
+    return str(found or "")
 
 
 def remember_person(name: str) -> None:

@@ -3,12 +3,16 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
 import polars as pl
 from nicegui import ui
 
+from wiesel.evaluation.comparison import mcnemar
+from wiesel.evaluation.intervals import paired_interval
 from wiesel.project.labels import missing_dev_labels
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
+from wiesel.project.slices import ErrorBucket, error_buckets
 from wiesel.project.workspace import positions
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
@@ -19,6 +23,17 @@ from wiesel.workbench.texts import cut, figure_name, percent, words
 __all__ = ["ResultsPage"]
 
 _FIGURES = ("accuracy", "f1", "macro_f1", "auc", "average_precision", "log_loss", "brier")
+_BESIDE = ("accuracy", "macro_f1", "auc")
+_CLASS_FIGURES = (
+    ("name", "class"),
+    ("precision", "precision"),
+    ("recall", "recall"),
+    ("f1", "F1"),
+    ("n_gold", "errors of rows"),
+)
+_MATRIX = 9
+"""With more classes, the largest confusions are listed instead of a matrix."""
+_CONFUSIONS = 20
 _LISTED = 12
 _CONFIDENCE = (
     "Confidence is the probability of the predicted class. In binary tasks it can be below 50 % "
@@ -84,7 +99,7 @@ class ResultsPage:
         self.place.clear()
         if found is None:
             return
-        view, report, splits = found
+        view, report, splits, buckets = found
         if self.splits.options != splits:
             self.splits.set_options(splits, value=self.split)
         with self.place, ui.element("div").classes("w-columns"):
@@ -98,11 +113,14 @@ class ResultsPage:
                     )
                 else:
                     self._figures(report)
+                    self._beside()
                     self._confusion(view, report)
+                    self._classes(view, report)
                     self._calibration(view, report)
                     self._thresholds(view)
             with ui.element("div").classes("w-stack"):
                 self._errors(view)
+                self._buckets(view, buckets)
                 self.blame = BlameBox(self.desk)
                 self.blame.build()
                 self._compare()
@@ -117,14 +135,40 @@ class ResultsPage:
             return "Enough randomly drawn rows are labeled now: train again to get figures."
         return f"{missing} Label more of them, and train again to get figures."
 
-    def _view(self) -> tuple[RunView, Any, list[str]]:
+    def _view(self) -> tuple[RunView, Any, list[str], list[ErrorBucket]]:
         run, labels = self.runs[self.name], self.desk.space.labels
         there = run.predictions()["split"].unique(maintain_order=True).to_list()
         splits = [name for name in ("test", "dev", "train") if name in there]
         if self.split not in splits:
             self.split = splits[0]
         view = view_run(run, self.split, labels)
-        return view, view.report() if view.has_gold else None, splits
+        if not view.has_gold:
+            return view, None, splits, []
+        space = self.desk.space
+        buckets = error_buckets(
+            view.gold,
+            view.predicted,
+            space.splits[view.split],
+            space.cast.by_split.get(view.split),
+            labels.names,
+            space.text_column or "",
+        )
+        return view, view.report(), splits, buckets
+
+    def _beside(self) -> None:
+        """Show all methods and baselines of the run, beside which a figure means something."""
+        try:
+            metrics = self.runs[self.name].metrics
+        except (OSError, ValueError):
+            return
+        rows = [*metrics.get("methods", []), *metrics.get("references", [])]
+        heads = [(figure_name(name), True) for name in _BESIDE]
+        with card("Beside it: other methods and baselines"), table(("method", False), *heads):
+            for row in rows:
+                with ui.element("tr").classes("run-baseline"):
+                    words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
+                    for name in _BESIDE:
+                        words(percent(row.get(name), 1), "w-number", tag="td")
 
     def _figures(self, report: Any) -> None:
         heads = (("figure", False), ("value", True), ("95 % interval", True))
@@ -139,6 +183,9 @@ class ResultsPage:
                     words(limits, "w-number", tag="td")
 
     def _confusion(self, view: RunView, report: Any) -> None:
+        if len(view.labels) > _MATRIX:
+            self._largest_confusions(view, report)
+            return
         names = view.labels.names
         with card("Confusion: click a cell to see its rows"):
             heads = [(f"predicted {cut(name, 20)}", True) for name in names]
@@ -152,6 +199,86 @@ class ResultsPage:
                             rows = view.confusion_rows(true, predicted)
                             with ui.element("td").classes("w-number"):
                                 self._open_button(view, f"{count:,}", rows, title, "confusion-cell")
+
+    def _largest_confusions(self, view: RunView, report: Any) -> None:
+        """Show the most frequent confusions: with many classes, nobody reads a matrix."""
+        names, wrong = view.labels.names, report.confusion.copy()
+        np.fill_diagonal(wrong, 0)
+        with card("The largest confusions: click a number to see the rows"):
+            heads = (("true class", False), ("predicted", False), ("rows", True), ("of", True))
+            with table(*heads):
+                for place in np.argsort(-wrong, axis=None, kind="stable")[:_CONFUSIONS]:
+                    true, other = divmod(int(place), len(names))
+                    if not wrong[true, other]:
+                        break
+                    rows = view.confusion_rows(true, other)
+                    title = f"{names[true]} predicted as {names[other]}"
+                    with ui.element("tr"):
+                        words(cut(names[true], 40), tag="td")
+                        words(cut(names[other], 40), tag="td")
+                        with ui.element("td").classes("w-number"):
+                            self._open_button(view, f"{len(rows):,}", rows, title, "confusion-cell")
+                        words(f"{int(report.confusion[true].sum()):,}", "w-number", tag="td")
+
+    def _classes(self, view: RunView, report: Any) -> None:
+        with card("Classes: click a heading to sort"):
+            self.classes = ui.element("div").classes("class-figures")
+            self._show_classes(view, report, "f1")
+
+    def _show_classes(self, view: RunView, report: Any, by: str) -> None:
+        """Show precision, recall and F1 of each class, the worst first."""
+        rows = sorted(
+            report.per_class,
+            key=lambda row: (getattr(row, by) != getattr(row, by), getattr(row, by)),
+        )
+        if by == "n_gold":
+            rows.reverse()
+        self.classes.clear()
+        with (
+            self.classes,
+            ui.element("div").classes("w-scroll"),
+            ui.element("table").classes("w-table"),
+        ):
+            with ui.element("thead"), ui.element("tr"):
+                for name, title in _CLASS_FIGURES:
+                    arrow = " ↑" if name == by else ""
+                    number = [] if name == "name" else ["w-number"]
+                    head = words(title + arrow, *number, tag="th")
+                    head.props('tabindex="0" role="button"').style("cursor: pointer")
+                    for event in ("click", "keydown.enter"):
+                        head.on(event, partial(self._show_classes, view, report, name))
+            with ui.element("tbody"):
+                for row in rows:
+                    with ui.element("tr"):
+                        words(cut(row.name, 40), tag="td")
+                        for name in ("precision", "recall", "f1"):
+                            words(percent(getattr(row, name), 1), "w-number", tag="td")
+                        place = view.labels.index(row.name)
+                        with ui.element("td").classes("w-number"):
+                            errors = view.wrong_rows()
+                            own = errors[view.gold[errors] == place]
+                            text = f"{len(own):,} of {row.n_gold:,}"
+                            self._open_button(view, text, own, f"errors on {row.name}")
+
+    def _buckets(self, view: RunView, buckets: list[ErrorBucket]) -> None:
+        if not buckets:
+            return
+        with card("What errors have in common"):
+            if view.split == "test":
+                words(
+                    "Rules written for errors on test rows make the figures of these rows too "
+                    "good: use dev rows.",
+                    "w-faint",
+                )
+            with table(("by", False), ("", False), ("errors", True), ("of", True)):
+                for bucket in buckets:
+                    with ui.element("tr").classes("error-bucket"):
+                        words(cut(bucket.by, 20), tag="td")
+                        words(cut(bucket.name, 60), tag="td")
+                        with ui.element("td").classes("w-number"):
+                            title = f"errors, {bucket.by}: {bucket.name}"
+                            self._open_button(view, f"{len(bucket.rows):,}", bucket.rows, title)
+                        words(f"{bucket.n_items:,}", "w-number", tag="td")
 
     def _open_button(self, view: RunView, text: str, rows: Any, title: str, name: str = "") -> None:
         button = ui.button(text, on_click=partial(self._open, view.split, rows, title))
@@ -210,12 +337,13 @@ class ResultsPage:
                 predicted = view.labels.names[view.predicted[place]]
                 text = cut(rows[column][place], 90) if column else view.ids[place]
                 with ui.element("div").classes("w-row"):
-                    ask = partial(self._blame, view.split, place, predicted)
+                    ask = partial(self._blame, view, place, predicted)
                     ui.button("why?", on_click=ask).props("flat dense no-caps").classes("ask-why")
                     words(f"{text} → {cut(predicted, 30)}").style("flex: 1; min-width: 0")
 
-    async def _blame(self, split: str, place: int, label: str) -> None:
-        await self.blame.show(split, place, label)
+    async def _blame(self, view: RunView, place: int, label: str) -> None:
+        cell = view.confusion_rows(view.gold[place], view.predicted[place])
+        await self.blame.show(view.split, place, label, view.labels.names[view.gold[place]], cell)
 
     def _compare(self) -> None:
         others = {name: _title(run) for name, run in self.runs.items() if name != self.name}
@@ -232,7 +360,7 @@ class ResultsPage:
         found = await work(self._apart, name)
         if found is None:
             return
-        frame, rows = found
+        frame, rows, n_gold = found
         better = frame.filter(frame["first"] == frame["gold"]).height
         worse = frame.filter(frame["second"] == frame["gold"]).height
         place.clear()
@@ -241,16 +369,41 @@ class ResultsPage:
                 f"They differ on {len(frame):,} rows: this run is right on {better:,}, the other "
                 f"on {worse:,} of those with gold."
             )
+            if n_gold:
+                low, high = (100 * end for end in paired_interval(better, worse, n_gold))
+                words(
+                    f"On {n_gold:,} rows, the accuracy of this run is {low:+.1f} to {high:+.1f} "
+                    f"points from the other's (95 % interval; McNemar p = "
+                    f"{mcnemar(better, worse):.2g}).",
+                    "run-paired",
+                    tag="p",
+                ).style("margin: 6px 0")
+            changes = self.runs[self.name].changes(self.runs[name])
+            words(f"Different here: {'; '.join(changes) or 'nothing'}.", "w-faint", tag="p")
             if rows:
                 self._differences(frame.to_dicts())
                 see = partial(self._open, self.split, rows, "two runs differ")
                 ui.button("see all of them", on_click=see).props("flat dense no-caps")
 
-    def _apart(self, name: str) -> tuple[pl.DataFrame, list[int]]:
-        """Return the items that two runs predict differently, and their rows."""
+    def _apart(self, name: str) -> tuple[pl.DataFrame, list[int], int]:
+        """Return the items that two runs predict differently, their rows, and how many have gold.
+
+        A column `text` has what the rows say, those that one of the two gets right first.
+        """
         frame = compare_runs(self.runs[self.name], self.runs[name], self.split)
-        ids = self.desk.space.splits[self.split].ids
-        return frame, list(positions(ids, frame["id"].to_list()).values())
+        split, column = self.desk.space.splits[self.split], self.desk.space.text_column
+        places = positions(split.ids, frame["id"].to_list())
+        texts = [
+            cut(split.rows[column][places[item]], 160) if column and item in places else item
+            for item in frame["id"].to_list()
+        ]
+        told = (pl.col("first") == pl.col("gold")) | (pl.col("second") == pl.col("gold"))
+        frame = frame.with_columns(pl.Series("text", texts, dtype=pl.String))
+        frame = frame.sort(told.fill_null(False), descending=True, maintain_order=True)
+        n_gold = int(
+            (view_run(self.runs[name], self.split, self.desk.space.labels).gold >= 0).sum()
+        )
+        return frame, list(places.values()), n_gold
 
     def _differences(self, rows: list[dict[str, Any]]) -> None:
         """Show the first items on which two runs differ, side by side."""
@@ -258,7 +411,7 @@ class ResultsPage:
         with table(*heads):
             for row in rows[:_LISTED]:
                 with ui.element("tr").classes("run-difference"):
-                    words(cut(row["id"], 24), tag="td")
+                    words(row["text"], tag="td").props('dir="auto"')
                     for name in ("first", "second", "gold"):
                         with ui.element("td"):
                             if row[name] is not None:
@@ -288,7 +441,8 @@ class ResultsPage:
 
 
 def _title(run: KeptRun) -> str:
-    return f"{run.name} {', '.join(run.about.get('methods', [])[:2])}"
+    methods = ", ".join(run.about.get("methods", [])[:2])
+    return f"{run.title or run.name} {methods}"
 
 
 def _threshold_options(points: list[Any]) -> dict[str, Any]:

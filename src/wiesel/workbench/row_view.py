@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from nicegui import ui
+from nicegui.events import KeyEventArguments
 
 from wiesel.errors import WieselError
 from wiesel.explain import Explanation
@@ -13,10 +15,12 @@ from wiesel.lfs.trying import matched_spans
 from wiesel.project.runs import kept_runs
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import heading, table
+from wiesel.workbench.layout import heading, stored_person, table
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.texts import cut, marked, percent, shown, words
 
+_KEYS = 9
+"""How many classes have a number key."""
 _SPREAD = "justify-content: space-between; width: 100%"
 
 __all__ = ["RowFacts", "open_row", "row_facts"]
@@ -85,30 +89,134 @@ def _spans(desk: Desk, row: dict[str, Any], voters: set[str]) -> list[tuple[int,
 
 
 async def open_row(
-    desk: Desk, split: str, place: int, on_added: Callable[[], Any] | None = None
+    desk: Desk,
+    split: str,
+    place: int,
+    on_added: Callable[[], Any] | None = None,
+    rows: Any = (),
+    label: str = "",
 ) -> None:
     """Open a row in a dialog; words marked in its text become labeling functions.
 
-    `on_added` is called when a labeling function has been added.
+    `on_added` is called when a labeling function has been added. `rows` are those before and after,
+    `label` is the class that a new function votes for at first.
     """
-    facts = await work(row_facts, desk, split, place)
-    if facts is None:
-        return
-    with ui.dialog() as dialog, ui.card().style("max-width: 900px; width: 100%"):
+    await RowView(desk, split, on_added, rows, label).show(place)
+
+
+class RowView:
+    """A row in a dialog, and the way to the rows before and after it."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        split: str,
+        on_added: Callable[[], Any] | None,
+        rows: Any,
+        label: str = "",
+    ) -> None:
+        self.desk, self.split, self.on_added, self.rows = desk, split, on_added, rows
+        self.label = label
+        self.place = -1
+        self.person = ""
+        self.dialog: Any = None
+
+    async def show(self, place: int) -> None:
+        """Show a row."""
+        facts = await work(row_facts, self.desk, self.split, place)
+        if facts is None:
+            return
+        self.place = place
+        if self.dialog is None:
+            with ui.dialog() as self.dialog:
+                self.card = ui.card().style("max-width: 900px; width: 100%")
+                ui.keyboard(on_key=self._key, ignore=["input", "select", "textarea"])
+            self.dialog.on("hide", self.dialog.delete)
+            self.dialog.open()
+        self.card.clear()
+        with self.card:
+            self._head(facts)
+            _text(self.desk, facts, self.on_added, self.label)
+            _other_columns(self.desk, facts)
+            _verdict(self.desk, facts)
+            if self.split == "train":
+                self._labels()
+            _votes(self.desk, facts)
+            if kept_runs(self.desk.space.project) and facts.votes:
+                _explain_button(self.desk, facts)
+
+    def _head(self, facts: RowFacts) -> None:
         with ui.element("div").classes("w-row").style(_SPREAD):
             heading(f"Row {cut(facts.item, 60)}")
-            ui.button(icon="close", on_click=dialog.close).props('flat round aria-label="Close"')
-        _text(desk, facts, on_added)
-        _other_columns(desk, facts)
-        _verdict(desk, facts)
-        _votes(desk, facts)
-        if kept_runs(desk.space.project) and facts.votes:
-            _explain_button(desk, facts)
-    dialog.on("hide", dialog.delete)
-    dialog.open()
+            with ui.element("div").classes("w-row"):
+                for step, icon, name in (
+                    (-1, "arrow_back", "before"),
+                    (1, "arrow_forward", "after"),
+                ):
+                    button = ui.button(icon=icon, on_click=partial(self._turn, step))
+                    button.props("flat round").classes(f"row-{name}")
+                    button.props["aria-label"] = f"The row {name}"
+                    button.set_enabled(self._neighbor(step) is not None)
+                close = ui.button(icon="close", on_click=self.dialog.close)
+                close.props('flat round aria-label="Close"')
+
+    def _neighbor(self, step: int) -> int | None:
+        found = np.flatnonzero(np.asarray(self.rows) == self.place)
+        wanted = int(found[0]) + step if len(found) else -1
+        return int(self.rows[wanted]) if 0 <= wanted < len(self.rows) else None
+
+    async def _turn(self, step: int) -> None:
+        wanted = self._neighbor(step)
+        if wanted is not None:
+            await self.show(wanted)
+
+    def _labels(self) -> None:
+        """Show buttons to label the row; many classes are a list in which one can type."""
+        names = self.desk.space.labels.names
+        with ui.element("div").classes("w-row row-labels"):
+            words("Label it", "w-faint")
+            if len(names) > _KEYS:
+                options = {name: cut(name, 40) for name in names}
+                box = ui.select(options, with_input=True, label="Class")
+                box.on_value_change(lambda event: self._label(event.value))
+                box.props("dense outlined options-dense").style("min-width: 220px")
+            else:
+                for number, name in enumerate(names, start=1):
+                    button = ui.button(on_click=partial(self._label, name))
+                    button.props("outline dense no-caps")
+                    with button:
+                        words(cut(name, 30))
+                        words(str(number), "w-key")
+
+    async def _label(self, label: str) -> None:
+        if not self.person:
+            self.person = await stored_person()
+        if not self.person:
+            ui.notify("Say on the page Label under which name to save it.", type="warning")
+            return
+        item = str(self.desk.space.splits[self.split].ids[self.place])
+        if await work(self._keep, item, label):
+            ui.notify(
+                f"{cut(item, 40)} is labeled {cut(label, 40)}; U on the page Label undoes it."
+            )
+            await self.show(self.place)
+
+    def _keep(self, item: str, label: str) -> bool:
+        self.desk.space.store.add(item, label, self.person)
+        self.desk.changed(labels_only=True)
+        return True
+
+    async def _key(self, event: KeyEventArguments) -> None:
+        if not event.action.keydown or event.modifiers.ctrl or event.modifiers.meta:
+            return
+        names, number = self.desk.space.labels.names, event.key.number
+        if event.key.arrow_left or event.key.arrow_right:
+            await self._turn(1 if event.key.arrow_right else -1)
+        elif self.split == "train" and number and number <= len(names) <= _KEYS:
+            await self._label(names[number - 1])
 
 
-def _text(desk: Desk, facts: RowFacts, on_added: Callable[[], Any] | None) -> None:
+def _text(desk: Desk, facts: RowFacts, on_added: Callable[[], Any] | None, label: str = "") -> None:
     column = desk.space.text_column
     if column is None:
         return
@@ -121,7 +229,7 @@ def _text(desk: Desk, facts: RowFacts, on_added: Callable[[], Any] | None) -> No
         maker.build()
 
     async def marked_words(event: Any) -> None:
-        await maker.show(str(event.args))
+        await maker.show(str(event.args), label)
 
     script = "() => { const s = String(getSelection()).trim(); if (s) emit(s.slice(0, 400)) }"
     box.props('tabindex="0"')

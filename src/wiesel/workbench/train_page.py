@@ -54,6 +54,8 @@ class TrainPage:
             label="Methods, the main one first",
         ).props("outlined dense use-chips options-dense")
         self.methods.style("width: 100%").classes("train-methods")
+        self.title = ui.input("Name of this run (optional)").classes("train-title")
+        self.title.props("outlined dense").style("width: 100%")
         training = project.training
         self.epochs = ui.number("Epochs", value=training.get("epochs"), min=1, precision=0)
         self.rate = ui.number("Learning rate", value=training.get("lr"), min=0)
@@ -113,7 +115,9 @@ class TrainPage:
         if self.rate.value:
             training["lr"] = float(self.rate.value)
         seeds = [int(self.seed.value or 0)]
-        name = await work(self.desk.jobs.start, self.methods.value, training, seeds)
+        name = await work(
+            self.desk.jobs.start, self.methods.value, training, seeds, self.title.value or ""
+        )
         if name is not None:
             self.name, self.ended = name, False
             self._show_charts(True)
@@ -168,15 +172,16 @@ class TrainPage:
                 *((figure_name(name), True) for name in _SHOWN),
             ]
             with table(*heads, ("seconds", True)):
-                for run in runs:
+                for run, before in zip(runs, [*runs[1:], None], strict=True):
                     for row in run.about.get("rows") or [{}]:
                         self._run(run, row)
+                    self._notes(run, before)
         return runs
 
     def _run(self, run: KeptRun, row: dict[str, Any]) -> None:
         with ui.element("tr"):
             with ui.element("td").classes("w-name-cell"):
-                link(cut(run.name, 60), "/results", run=run.name)
+                link(cut(run.title or run.name, 60), "/results", run=run.name)
                 when = time.strftime("%d %b %H:%M", time.localtime(run.about.get("time", 0)))
                 words(f" {when}", "w-faint", "w-wide")
                 if run.about.get("interrupted"):
@@ -187,6 +192,27 @@ class TrainPage:
                 words(percent(row.get(name), 1), "w-number", tag="td")
             seconds = row.get("seconds")
             words("–" if seconds is None else f"{seconds:.1f}", "w-number", tag="td")  # noqa: RUF001
+
+    def _notes(self, run: KeptRun, before: KeptRun | None) -> None:
+        """Show what is different from the run before, and the baselines of this run."""
+        changes = ["the first run"] if before is None else run.changes(before)
+        with ui.element("tr").classes("run-notes"):
+            cell = words("", "w-faint", tag="td")
+            cell.props["colspan"] = 3 + len(_SHOWN)
+            with cell:
+                words("; ".join(changes) or "as the run before")
+                for row in _references(run):
+                    figures = [f"{figure_name(n)} {percent(row.get(n), 1)}" for n in _SHOWN[:2]]
+                    words(f"{row.get('method')}: {', '.join(figures)}", tag="div")
+
+
+def _references(run: KeptRun) -> list[dict[str, Any]]:
+    """Return the baselines of a run, such as the commonest class and the labels alone."""
+    try:
+        found = run.metrics.get("references", [])
+    except (OSError, ValueError):
+        return []
+    return [row for row in found if isinstance(row, dict)]
 
 
 def _summaries() -> dict[str, str]:
@@ -213,7 +239,15 @@ def _state(found: Progress) -> str:
     if not found.epochs:
         return ": ".join(found.stages[-1]) if found.stages else "starting"
     name, records = list(found.epochs.items())[-1]
-    return f"{name}, epoch {len(records)}"
+    last = records[-1]
+    done, total = int(last.get("epoch", len(records))), int(last.get("epochs", 0))
+    said = f"{name}, epoch {done}"
+    if done >= total:
+        return said
+    own = _networks(records)[-1]
+    each = (own[-1]["time"] - own[0]["time"]) / (len(own) - 1) if len(own) > 1 else 0.0
+    left = f", about {each * (total - done):.0f} s left" if each * (total - done) >= 1 else ""
+    return f"{said} of {total}{left}"
 
 
 def _networks(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:

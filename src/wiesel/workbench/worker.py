@@ -6,6 +6,7 @@ progress.jsonl. An interrupt (SIGINT) ends training and keeps the best weights s
 
 import json
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -53,13 +54,15 @@ def _run(project: Project, name: str, request: Mapping[str, Any], tell: Any) -> 
         project, training=training, method=replace(project.method, seeds=tuple(request["seeds"]))
     )
 
+    started = time.monotonic()
+
     def watch(method: str, seed: int, record: Mapping[str, Any]) -> None:
         numbers = {
             key: value
             for key, value in record.items()
             if isinstance(value, (int, float)) and value == value
         }
-        tell(method=method, seed=seed, record=numbers)
+        tell(method=method, seed=seed, record=numbers, seconds=time.monotonic() - started)
 
     def say(stage: str, text: str) -> None:
         tell(stage=stage, text=text)

@@ -268,3 +268,16 @@ def test_a_file_of_labeling_functions_is_named_without_changing_anything_else(te
         return
     votes = tomllib.loads(changed)["votes"]["lfs"]
     assert votes == [*tomllib.loads(text)["votes"]["lfs"], "rules.toml"]
+
+
+def test_a_list_of_words_is_split_into_one_rule_for_each_and_back(project: Path):
+    lfs = lf_set(project)
+    lfs.add(keywords("billing", ["cash", "fee"], column="text", name="money"))
+    lfs.add(keywords("billing", ["fee"], column="text", name="billing_fee"))
+    before = lfs.rules_file.read_text()
+    assert lfs.split("money") == ["billing_cash", "billing_fee_2"]
+    assert names(project) == ["billing_fee", "billing_cash", "billing_fee_2"]
+    assert lfs.undo() == "split money"
+    assert lfs.rules_file.read_text() == before
+    with pytest.raises(ParameterError, match="no list of several words"):
+        lfs.split("billing_fee")

@@ -10,7 +10,7 @@ from wiesel.io import Split
 from wiesel.project.checking import check_project
 from wiesel.project.rows import find_item, read_splits
 from wiesel.project.settings import read_project
-from wiesel.project.slices import slice_rows
+from wiesel.project.slices import error_buckets, slice_rows
 
 LABELS = LabelSpace("billing", "technical")
 
@@ -69,3 +69,21 @@ def test_slices_say_who_votes_where():
         "2 words",
         "more than 2 words",
     }
+
+
+def test_errors_are_grouped_by_cell_rule_and_what_their_rows_have_in_common() -> None:
+    texts = [f"the {'late' if k < 12 else 'good'} parcel {k}" for k in range(40)]
+    split = Split(pl.DataFrame({"id": range(40), "text": texts}), np.zeros(40))
+    gold = np.array([1] * 20 + [0] * 19 + [-1])
+    predicted = np.where(np.arange(40) < 12, 0, gold)
+    predicted[39] = 1  # without gold, it is no error
+    dense = np.full((40, 2), -1)
+    dense[:10, 0], dense[5:25, 1] = 0, 1
+    votes = VoteMatrix.from_dense(dense, ["no", "yes"], ["bad", "fine"])
+    found = error_buckets(gold, predicted, split, votes, ["no", "yes"], "text")
+    assert [(each.by, each.name, len(each.rows), each.n_items) for each in found] == [
+        ("confusion", "yes predicted as no", 12, 20),
+        ("rule", "bad", 10, 10),
+        ("words", "late", 12, 12),
+    ]
+    assert found[2].rows.tolist() == list(range(12))
