@@ -100,6 +100,8 @@ def execute(runs: list[Run]) -> list[Record]:
             warnings.simplefilter("ignore", WieselWarning)
             model = fitted(run.method, task, run.options["mode"])
         result: Record = task.figures(model)
+        if "agreement" in model.selection_:  # of the members of a committee
+            result["agreement"] = round(model.selection_["agreement"], 4)
     except (WieselError, ValueError, RuntimeError, ArithmeticError) as error:
         result = {"score": None, "error": f"{type(error).__name__}: {error}"}
     result["fit_cpu_seconds"] = round(time.process_time() - cpu, 2)

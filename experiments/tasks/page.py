@@ -1,6 +1,7 @@
 """The comparison page: each method's gain over majority vote, by mode and half."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +60,8 @@ def write_families_page(records: Iterable[Record], command: str) -> None:
     ]
     lines = [
         f"{len(known)} generated tasks of the families in `experiments/tasks/families.py`, drawn "
-        "by seed for both halves before anything was run on them (`--list` describes each).",
+        "by seed for both halves before anything was run on them (`--list` describes each). "
+        "`committee_before` is the committee of 1ec35445, with equal weights and without offsets.",
         "",
     ]
     for mode, title in MODES.items():
@@ -67,7 +69,7 @@ def write_families_page(records: Iterable[Record], command: str) -> None:
         if BASELINE in scores:
             lines += [f"## {title}", "", *four_figures(scores), ""]
             lines += ["By family:", "", *four_figures(scores, by_family=True), ""]
-            lines += [*_worst(scores, [*scores]), ""]
+            lines += [*_worst(scores, [*scores]), "", *_by_agreement(scores), ""]
     seconds = sum(record["fit_cpu_seconds"] for record in current)
     write_page("families", command, [*lines, cost_sentence(len(current), seconds)])
 
@@ -87,6 +89,19 @@ def four_figures(scores: Scores, by_family: bool = False) -> list[str]:
             if tasks and not (by_family and name == BASELINE):
                 rows.append([name, str(len(tasks)), part.title, *_figures(scores, name, tasks)])
     return [markdown_table(header, rows)]
+
+
+def _by_agreement(scores: Scores) -> list[str]:
+    """Return how often the committee loses to the baseline, by the agreement of its members."""
+    rows = []
+    known = {t: r for t, r in scores.get("committee", {}).items() if "agreement" in r}
+    for low, high in pairwise((0.0, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0001)):
+        own = [t for t, r in known.items() if low <= r["agreement"] < high]
+        lost = [100 * (known[t]["accuracy"] - scores[BASELINE][t]["accuracy"]) for t in own]
+        cells = [mean_and_error(lost), share(_array(lost) < TOLERATED)]
+        rows.append([f"{low:.2f} to {min(high, 1):.2f}", str(len(own)), *cells])
+    header = ["agreement of the members", "tasks", "accuracy", f"worse than {TOLERATED:.0f}"]
+    return [markdown_table(header, rows)] if known else []
 
 
 class _Part(NamedTuple):
