@@ -235,6 +235,8 @@ def shipped_module(spec: dict[str, Any]) -> nn.Module:
 class Ensemble(nn.Module):
     """A network whose probabilities are the (weighted) mean of its members' probabilities.
 
+    `offsets` are added to the logits of the mean, one for each class.
+
     >>> sure, unsure = nn.Identity(), nn.Threshold(10.0, 0.0)
     >>> logits = Ensemble([sure, unsure])(torch.tensor([[0.0, 9.0]]))
     >>> torch.softmax(logits, dim=1).round(decimals=2)
@@ -242,14 +244,18 @@ class Ensemble(nn.Module):
     """
 
     def __init__(
-        self, members: Iterable[nn.Module], weights: Sequence[float] | None = None
+        self,
+        members: Iterable[nn.Module],
+        weights: Sequence[float] | None = None,
+        offsets: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
         self.weights = None if weights is None else tuple(weights)
+        self.offsets = None if offsets is None else tuple(map(float, offsets))
 
     def forward(self, inputs: Tensor | dict[str, Tensor]) -> Tensor:
-        """Return the logarithm of the mean probability of every class."""
+        """Return the logarithm of the mean probability of every class, plus its offset."""
         weights = self.weights or (1 / len(self.members),) * len(self.members)
         # Members with weight 0 are not run.
         answers = [
@@ -257,7 +263,8 @@ class Ensemble(nn.Module):
             for member, weight in zip(self.members, weights, strict=True)
             if weight > 0
         ]
-        return torch.logsumexp(torch.stack(answers), dim=0)
+        mean = torch.logsumexp(torch.stack(answers), dim=0)
+        return mean if self.offsets is None else mean + mean.new_tensor(self.offsets)
 
 
 def logits_of(module: nn.Module, inputs: Tensor | dict[str, Tensor]) -> Tensor:
