@@ -88,8 +88,23 @@ class MLP(_Shipped):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the logits of a batch of feature vectors."""
-        logits: Tensor = self.layers(features)
-        return logits
+        if self.training or any(map(_is_watched, self.layers)):
+            logits: Tensor = self.layers(features)
+            return logits
+        # The same products without a call of every layer: half the time of one item.
+        for layer in self.layers:
+            if isinstance(layer, nn.Linear) and type(layer) is nn.Linear:
+                features = nn.functional.linear(features, layer.weight, layer.bias)
+            elif type(layer) is nn.ReLU:
+                features = torch.relu(features)
+            elif type(layer) is not Dropout:  # which does nothing outside of training
+                features = layer(features)
+        return features
+
+
+def _is_watched(layer: nn.Module) -> bool:
+    """Whether a function of the user is called with what the layer reads or returns."""
+    return bool(layer._forward_hooks or layer._forward_pre_hooks)
 
 
 class Linear(_Shipped):
@@ -280,7 +295,13 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     """Put a module into evaluation mode, and afterward restore the mode of every part of it."""
     # Training switches back and forth at every epoch, and predicting changes nothing: only parts
     # that are in training mode are visited twice.
-    in_training = [part for part in module.modules() if part.training]
+    # The parts are found by hand: `modules()` takes longer than predicting one item with them.
+    in_training, waiting = [], [module]
+    while waiting:
+        part = waiting.pop()
+        if part.training:
+            in_training.append(part)
+        waiting.extend(child for child in part._modules.values() if child is not None)
     if in_training:
         module.eval()
     try:
