@@ -26,6 +26,7 @@ from experiments.framework.methods import data_of, paper_network
 from experiments.framework.runner import Record, Run, finished, run_all
 from experiments.framework.tables import UNKNOWN, cost_sentence, write_page
 from experiments.tasks.halves import REAL_HALVES
+from experiments.tasks.make import four_figures
 from wiesel import (
     Committee,
     DawidSkene,
@@ -91,6 +92,9 @@ QUOTED_NAMES = {
 }
 ENOUGH = 500
 """The minimum number of test items; with fewer, one point is chance."""
+FIGURES = ("score", "accuracy", "macro_f1", "log_loss")
+LEAST_GAP = 3.0
+"""The least gap between gold and the baseline, in points, of which a share is closed."""
 STORE = "default"
 
 
@@ -148,7 +152,7 @@ def execute(run: Run) -> Record:
     proba = model.predict_proba(test.features)
     shares = np.bincount(proba.argmax(axis=1), minlength=proba.shape[1]) / len(proba)
     return {
-        "score": score(proba, test.gold),
+        **four_figures(model, test.features, test.gold),
         "n_test": len(proba),
         "largest_share": float(shares.max()),
         "members": getattr(model, "member_weights_", {}),
@@ -167,7 +171,7 @@ def gold_of(dataset: Dataset, mode: str) -> Any:
 
 
 def score(proba: np.ndarray, gold: np.ndarray) -> float:
-    """Return the primary metric: ROC-AUC for binary tasks, else accuracy."""
+    """Return the main score: ROC-AUC for binary tasks, else accuracy."""
     if proba.shape[1] == 2:
         return float(roc_auc_score(gold, proba[:, 1]))
     return float((proba.argmax(axis=1) == gold).mean())
@@ -180,9 +184,41 @@ def show(effort: Effort) -> None:
         found = by_method(definitions(mode, effort.seeds))
         if COMMITTEE in found and BASELINE in found:
             lines += [f"## {words}", "", *table(found), "", *verdict(found), "", seeds(found), ""]
+            lines += four_figures_table(found)
             records = [r for sets in found.values() for own in sets.values() for r in own]
             lines += [cost_sentence(len(records), sum(r["cpu_seconds"] for r in records)), ""]
     write_page(STORE, f"python -m experiments default {effort.words}", lines)
+
+
+def four_figures_table(found: Mapping[str, Mapping[str, Sequence[Record]]]) -> list[str]:
+    """Return the committee's difference to the baseline by set, in all four figures."""
+    rows, differences = [], []
+    for dataset in SETS:
+        own, baseline = (found[name].get(dataset, []) for name in (COMMITTEE, BASELINE))
+        if not own or not baseline or not all("accuracy" in r for r in (*own, *baseline)):
+            continue
+        gold = 100 * np.mean([r["score"] for r in found.get(GOLD, {}).get(dataset, [])] or [np.nan])
+        means = [
+            100 * np.array([np.mean([r[figure] for r in part]) for figure in FIGURES])
+            for part in (own, baseline)
+        ]
+        gap = gold - means[1][0]
+        closed = 100 * (means[0][0] - means[1][0]) / gap if gap >= LEAST_GAP else np.nan
+        differences.append([*(means[0] - means[1]), closed])
+        rows.append([dataset, *_differences(differences[-1])])
+    if not rows:
+        return []
+    of_all = [*np.mean(differences, axis=0)[:4], np.nanmedian(np.array(differences)[:, 4])]
+    rows.append(["**mean** (of the gap: median)", *_differences(of_all)])
+    header = ["committee against majority vote", "main score", "accuracy", "macro F1", "log loss"]
+    header += ["of the gap to gold"]
+    return [*markdown_table(header, rows).splitlines(), ""]
+
+
+def _differences(values: Sequence[float]) -> list[str]:
+    *points, loss, closed = values
+    share = f"{closed:.0f} %" if np.isfinite(closed) else UNKNOWN
+    return [*(f"{value:+.2f}" for value in points), f"{loss / 100:+.3f}", share]
 
 
 def seeds(found: Mapping[str, Mapping[str, Sequence[Record]]]) -> str:

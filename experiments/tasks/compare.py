@@ -2,10 +2,13 @@
 
     python -m experiments tasks [--methods weasel,snorkel] [--half choose|confirm] [--limit N]
         [--mode blind|validation|gold50 | --full] [--jobs N] [--again] [--recorded] [--list]
+    python -m experiments tasks --families [--quick] [...]
 
 Every finished run is a line of results/tasks_MODE_HALF.jsonl, so an interrupted comparison resumes
 where it stopped. `--again` drops the lines of the named methods first. `--mode` can be given more
 than once; `--full` runs all modes. `--list` prints the tasks. The page is results/tasks.md.
+`--families` takes the tasks of `families.py` instead, which are small, and `--quick` half of them;
+their page is results/families.md.
 """
 
 import argparse
@@ -19,10 +22,11 @@ from typing import get_args
 
 from experiments.framework import runner
 from experiments.framework.runner import Record, Run, finished, run_groups
+from experiments.tasks.families import family_specs
 from experiments.tasks.halves import Half
 from experiments.tasks.make import Task, make_task
 from experiments.tasks.methods import BASELINE, GOLD_ITEMS, METHODS, MODES, fitted
-from experiments.tasks.page import write_tasks_page
+from experiments.tasks.page import write_families_page, write_tasks_page
 from experiments.tasks.specs import TaskSpec, all_specs, spec_named
 from wiesel.errors import WieselError, WieselWarning, suggest
 
@@ -32,29 +36,42 @@ HALVES = get_args(Half)
 def main(argv: list[str]) -> None:
     """Run what is missing and write the page."""
     given = _parsed(argv)
-    specs = chosen_specs(given.half, given.limit)
+    given.families |= given.quick
+    specs = chosen_specs(given.half, given.limit, given.families, given.quick)
     if given.list:
         print("\n".join(spec.describe() for spec in specs))
         return
     for mode, half in product(given.mode, HALVES):
         of_half = [spec for spec in specs if spec.half == half]
-        runs, store = definitions(of_half, given.methods, mode), store_of(mode, half)
+        runs = definitions(of_half, given.methods, mode)
+        store = store_of(mode, half, given.families)
         if given.again and not given.recorded:
             forget(store, [run for run in runs if run.method in given.named])
         if not given.recorded:
             run_groups(store, [[run] for run in runs], execute, given.jobs)
-    stores = [store_of(mode, half) for mode, half in product(MODES, HALVES)]
+    stores = [store_of(mode, half, given.families) for mode, half in product(MODES, HALVES)]
     records = [record for store in stores for record in finished(store).values()]
-    write_tasks_page(records, "python -m experiments tasks --recorded")
+    if given.families:
+        write_families_page(records, "python -m experiments tasks --families --recorded")
+    else:
+        write_tasks_page(records, "python -m experiments tasks --recorded")
 
 
-def store_of(mode: str, half: str) -> str:
+def store_of(mode: str, half: str, families: bool = False) -> str:
     """Return the name of a results file; a single file would be too large to commit."""
-    return f"tasks_{mode}_{half}"
+    return f"{'families' if families else 'tasks'}_{mode}_{half}"
 
 
-def chosen_specs(half: str | None = None, limit: int | None = None) -> list[TaskSpec]:
+def chosen_specs(
+    half: str | None = None,
+    limit: int | None = None,
+    families: bool = False,
+    quick: bool = False,
+) -> list[TaskSpec]:
     """Return the tasks of one half or both; with a limit, some of every base."""
+    if families:
+        of_families = [s for s in family_specs() if half in (None, s.half)]
+        return [spec for spec in of_families if spec.is_quick or not quick][:limit]
     specs = [spec for spec in all_specs() if half in (None, spec.half)]
     if limit is None:
         return specs
@@ -82,7 +99,9 @@ def execute(runs: list[Run]) -> list[Record]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WieselWarning)
             model = fitted(run.method, task, run.options["mode"])
-        result: Record = {"score": round(task.score(model.predict_proba(task.X_test)), 6)}
+        result: Record = task.figures(model)
+        if "agreement" in model.selection_:  # of the members of a committee
+            result["agreement"] = round(model.selection_["agreement"], 4)
     except (WieselError, ValueError, RuntimeError, ArithmeticError) as error:
         result = {"score": None, "error": f"{type(error).__name__}: {error}"}
     result["fit_cpu_seconds"] = round(time.process_time() - cpu, 2)
@@ -131,6 +150,8 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--again", action="store_true", help="run the named methods anew")
     parser.add_argument("--recorded", action="store_true", help="show what is finished only")
+    parser.add_argument("--families", action="store_true", help="the tasks of families.py")
+    parser.add_argument("--quick", action="store_true", help="half of the tasks of families.py")
     parser.add_argument("--list", action="store_true", help="print the tasks, run nothing")
     given = parser.parse_args(argv)
     given.mode, given.named = [*MODES] if given.full else given.mode or ["blind"], given.methods

@@ -6,7 +6,7 @@ TwoStage(MajorityVote(), net).fit(task.X_train, task.votes)
 
 import hashlib
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,9 @@ from sklearn.metrics import roc_auc_score
 
 from experiments.tasks.bases import Base, load_base
 from experiments.tasks.classes import make_classes
+from experiments.tasks.families import FamilySpec, own_rules, resampled_rows
 from experiments.tasks.inputs import make_inputs
 from experiments.tasks.rules import Material
-from experiments.tasks.skew import class_shares
 from experiments.tasks.specs import TaskSpec
 from experiments.tasks.voters import draw_votes
 from wiesel import LabelSpace, VoteMatrix
@@ -78,6 +78,10 @@ class Task:
             return float(roc_auc_score(self.y_test, proba[:, 1]))
         return float((proba.argmax(axis=1) == self.y_test).mean())
 
+    def figures(self, model: Any) -> dict[str, float]:
+        """Return a model's four figures on the test items."""
+        return four_figures(model, self.X_test, self.y_test)
+
     def gold(self, n_items: int | None = None) -> tuple[Matrix, Indices, VoteMatrix]:
         """Return the validation items with gold and votes; with `n_items`, only the first ones.
 
@@ -87,11 +91,31 @@ class Task:
         return self.X_valid[:n_items], self.y_valid[:n_items], self.valid_votes[:n_items]
 
 
+def four_figures(model: Any, X: Any, y: Indices) -> dict[str, float]:
+    """Return the main score, and accuracy and macro F1 as shipped, and the log loss."""
+    from sklearn.metrics import f1_score
+
+    proba = model.predict_proba(X)
+    predicted = model.labels_.indices(model.predict(X))
+    of_gold = proba[np.arange(len(proba)), y]
+    accuracy = float((predicted == y).mean())
+    binary = proba.shape[1] == 2
+    found = {
+        "score": float(roc_auc_score(y, proba[:, 1])) if binary else accuracy,
+        "accuracy": accuracy,
+        "macro_f1": float(f1_score(y, predicted, average="macro", zero_division=0)),
+        "log_loss": float(-np.log(of_gold.clip(1e-6)).mean()),
+    }
+    return {name: round(value, 6) for name, value in found.items()}
+
+
 def make_task(spec: TaskSpec, base: Base | None = None) -> Task:
     """Return the task of a spec; the same spec always gives the same task.
 
     `base` are other data than those that the spec names.
     """
+    if isinstance(spec, FamilySpec) and spec.has_own_rules:
+        return _resampled(spec)
     base = base or load_base(spec.base)
     classes = make_classes(spec, base)
     rows = _drawn_rows(spec, classes)
@@ -99,10 +123,28 @@ def make_task(spec: TaskSpec, base: Base | None = None) -> Task:
     y = classes[rows]
     votes = _votes(spec, base, rows, y, train)
     inputs = make_inputs(spec.features, base, spec.generator("inputs"))[rows]
+    return _task(spec, inputs, y, votes, (train, valid, test))
+
+
+def _resampled(spec: FamilySpec) -> Task:
+    """Return the votes of a shared set on other rows of its training split."""
+    split = own_rules(spec.base)
+    rows = resampled_rows(spec, split.gold)
+    y = split.gold[rows]
+    inputs = np.asarray(split.features, np.float32)[rows]
+    return _task(spec, inputs, y, split.votes[rows].dense(), _split(spec, y))
+
+
+def _task(
+    spec: TaskSpec,
+    inputs: Matrix,
+    y: Indices,
+    votes: npt.NDArray[np.integer],
+    parts: tuple[Indices, Indices, Indices],
+) -> Task:
+    train, valid, test = parts
     standardizer = Standardizer().fit(inputs[train])
-    X_train, X_valid, X_test = (
-        standardizer.transform(inputs[part]) for part in (train, valid, test)
-    )
+    X_train, X_valid, X_test = (standardizer.transform(inputs[part]) for part in parts)
     labels = LabelSpace(*(f"class {number + 1}" for number in range(spec.n_classes)))
     matrix = VoteMatrix.from_dense(votes, labels)
     return Task(
@@ -125,12 +167,12 @@ def _drawn_rows(spec: TaskSpec, classes: Indices) -> Indices:
     order = generator.permutation(len(classes))
     order = order[classes[order] >= 0]
     n_wanted = spec.n_train + spec.n_valid + MOST_TEST_ITEMS
-    if spec.skew is None:
+    shares = spec.shares
+    if shares is None:
         return order[:n_wanted]
     available = np.bincount(classes[order], minlength=spec.n_classes)
     # Large classes stay large; among classes of similar size, the rare one is drawn.
     places = np.argsort(-available * generator.uniform(0.7, 1, spec.n_classes))
-    shares = class_shares(spec.n_classes, spec.skew)
     n_items = min(n_wanted, (available[places] / shares).min())
     quotas = np.empty(spec.n_classes, int)
     quotas[places] = np.maximum(np.floor(n_items * shares), 1)

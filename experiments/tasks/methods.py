@@ -44,7 +44,7 @@ MODES = ("blind", "validation", "gold50")
 GOLD_ITEMS: dict[str, int | None] = {"validation": None, "gold50": FEW_GOLD}
 """The number of validation items in each mode; None means all."""
 
-BASELINE = "majority_vote"
+BASELINE, GOLD = "majority_vote", "gold"
 ROUGHLY = 1.5
 """A rough class balance has shares that are up to so many times too large or too small."""
 
@@ -107,7 +107,7 @@ METHODS: dict[str, Method] = {
         lambda net, task, training: Supervised(net, labels=task.labels, **training),
         on_validation=True,
     ),
-    "gold": Method(
+    GOLD: Method(
         lambda net, task, training: Supervised(net, labels=task.labels, **training), on_gold=True
     ),
 }

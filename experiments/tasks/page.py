@@ -1,6 +1,8 @@
 """The comparison page: each method's gain over majority vote, by mode and half."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +10,8 @@ from benchmarks.harness import markdown_table
 
 from experiments.framework.runner import Record
 from experiments.framework.tables import UNKNOWN, cost_sentence, write_page
-from experiments.tasks.methods import BASELINE, METHODS
+from experiments.tasks.families import family_specs
+from experiments.tasks.methods import BASELINE, GOLD, METHODS
 from experiments.tasks.specs import all_specs, spec_named
 
 MODES = {
@@ -21,6 +24,11 @@ GROUPS = (("choose", True), ("choose", False), ("confirm", True), ("confirm", Fa
 
 TOLERATED = -2.0
 """In points; the page reports the share of tasks that lose more."""
+CLIFF = -10.0
+"""In points; no task should lose more."""
+LEAST_GAP = 0.03
+"""The least gap between gold and the baseline of which a share is closed."""
+FIGURES = ("score", "accuracy", "macro_f1", "log_loss")
 N_WORST = 5
 
 Scores = dict[str, dict[str, Record]]
@@ -36,8 +44,106 @@ def write_tasks_page(records: Iterable[Record], command: str) -> None:
         scores = by_method([r for r in current if r["options"]["mode"] == mode])
         if BASELINE in scores:
             lines += [f"## {title}", "", *section(scores), ""]
+            if _parts(scores, by_family=False):
+                lines += ["Tasks with all four figures:", "", *four_figures(scores), ""]
     seconds = sum(record["fit_cpu_seconds"] for record in current)
     write_page("tasks", command, [*lines, cost_sentence(len(current), seconds)])
+
+
+def write_families_page(records: Iterable[Record], command: str) -> None:
+    """Write results/families.md from all results of existing tasks of families, and print it."""
+    known = {spec.name: spec for spec in family_specs()}
+    current = [
+        r
+        for r in records
+        if r["dataset"] in known and r["options"]["spec"] == known[r["dataset"]].fingerprint
+    ]
+    lines = [
+        f"{len(known)} generated tasks of the families in `experiments/tasks/families.py`, drawn "
+        "by seed for both halves before anything was run on them (`--list` describes each). "
+        "`committee_before` is the committee of 1ec35445, with equal weights and without offsets.",
+        "",
+    ]
+    for mode, title in MODES.items():
+        scores = by_method([r for r in current if r["options"]["mode"] == mode])
+        if BASELINE in scores:
+            lines += [f"## {title}", "", *four_figures(scores), ""]
+            lines += ["By family:", "", *four_figures(scores, by_family=True), ""]
+            lines += [*_worst(scores, [*scores]), "", *_by_agreement(scores), ""]
+    seconds = sum(record["fit_cpu_seconds"] for record in current)
+    write_page("families", command, [*lines, cost_sentence(len(current), seconds)])
+
+
+def four_figures(scores: Scores, by_family: bool = False) -> list[str]:
+    """Return each method's means and differences to the baseline, in all four figures.
+
+    Tasks count where the baseline and the method have all four. The share of the gap that is closed
+    is the median over the tasks where gold is at least three points better than the baseline.
+    """
+    header = ["method", "tasks", "", "main score", "accuracy", "macro F1", "log loss"]
+    header += ["gap closed", f"accuracy below {TOLERATED:.0f}", f"below {CLIFF:.0f}"]
+    rows = []
+    for part in _parts(scores, by_family):
+        for name, own in scores.items():
+            tasks = [t for t in part.tasks if all(f in own.get(t, {}) for f in FIGURES)]
+            if tasks and not (by_family and name == BASELINE):
+                rows.append([name, str(len(tasks)), part.title, *_figures(scores, name, tasks)])
+    return [markdown_table(header, rows)]
+
+
+def _by_agreement(scores: Scores) -> list[str]:
+    """Return how often the committee loses to the baseline, by the agreement of its members."""
+    rows = []
+    known = {t: r for t, r in scores.get("committee", {}).items() if "agreement" in r}
+    for low, high in pairwise((0.0, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0001)):
+        own = [t for t, r in known.items() if low <= r["agreement"] < high]
+        lost = [100 * (known[t]["accuracy"] - scores[BASELINE][t]["accuracy"]) for t in own]
+        cells = [mean_and_error(lost), share(_array(lost) < TOLERATED)]
+        rows.append([f"{low:.2f} to {min(high, 1):.2f}", str(len(own)), *cells])
+    header = ["agreement of the members", "tasks", "accuracy", f"worse than {TOLERATED:.0f}"]
+    return [markdown_table(header, rows)] if known else []
+
+
+class _Part(NamedTuple):
+    title: str
+    tasks: list[str]
+
+
+def _parts(scores: Scores, by_family: bool) -> list[_Part]:
+    """Return the tasks of each half, or of each family in each half."""
+    groups: dict[str, list[str]] = {}
+    for task, record in scores[BASELINE].items():
+        if all(figure in record for figure in FIGURES):
+            spec = spec_named(task)
+            family = f"{getattr(spec, 'family', '')}, " if by_family else ""
+            groups.setdefault(f"{family}{spec.half}", []).append(task)
+    return [_Part(title, tasks) for title, tasks in sorted(groups.items())]
+
+
+def _figures(scores: Scores, name: str, tasks: Sequence[str]) -> list[str]:
+    """Return a method's cells: its means if it is the baseline, else its differences."""
+    own, baseline, gold = scores[name], scores[BASELINE], scores.get(GOLD, {})
+    if name == BASELINE:
+        means = [_array(own[t][figure] for t in tasks).mean() for figure in FIGURES]
+        return [*(f"{100 * mean:.2f}" for mean in means[:3]), f"{means[3]:.3f}", *3 * [UNKNOWN]]
+    difference = {
+        figure: _array(own[t][figure] - baseline[t][figure] for t in tasks) for figure in FIGURES
+    }
+    cells = [mean_and_error(100 * difference[figure]) for figure in FIGURES[:3]]
+    cells.append(f"{difference['log_loss'].mean():+.3f}")
+    gaps = {t: gold[t]["score"] - baseline[t]["score"] for t in tasks if "score" in gold.get(t, {})}
+    closed = [
+        (own[t]["score"] - baseline[t]["score"]) / gap
+        for t, gap in gaps.items()
+        if gap >= LEAST_GAP
+    ]
+    lost = 100 * difference["accuracy"]
+    return [
+        *cells,
+        f"{100 * np.median(closed):.0f} %" if closed else UNKNOWN,
+        share(lost < TOLERATED),
+        share(lost < CLIFF),
+    ]
 
 
 def by_method(records: Iterable[Record]) -> Scores:

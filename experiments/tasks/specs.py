@@ -7,9 +7,11 @@ from hashlib import sha256
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from experiments.tasks.cards import CARDS
 from experiments.tasks.halves import Half
+from experiments.tasks.skew import class_shares
 
 Style = Literal["keywords", "thresholds", "classifiers", "crowd", "mixed"]
 
@@ -94,6 +96,11 @@ class TaskSpec:
         return self.n_classes == 2
 
     @property
+    def shares(self) -> npt.NDArray[np.float64] | None:
+        """The shares of the classes, largest first; None leaves the sizes unchanged."""
+        return None if self.skew is None else class_shares(self.n_classes, self.skew)
+
+    @property
     def fingerprint(self) -> str:
         """A fingerprint that is the same for the same spec on any machine."""
         text = json.dumps(asdict(self), sort_keys=True)
@@ -130,4 +137,6 @@ def spec_named(name: str) -> TaskSpec:
 
 @cache
 def _by_name() -> dict[str, TaskSpec]:
-    return {spec.name: spec for spec in all_specs()}
+    from experiments.tasks.families import family_specs
+
+    return {spec.name: spec for spec in (*all_specs(), *family_specs())}

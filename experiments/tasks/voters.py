@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from experiments.tasks.families import FamilyPlan
 from experiments.tasks.rules import (
     Material,
     Votes,
@@ -29,6 +30,10 @@ distance to 1."""
 ATTEMPTS = 4
 CLOSE_ENOUGH = 0.9
 LEFT_OUT_BY_COPIES = 0.02
+EVENNESS, UNEVEN = 3.0, 0.3
+"""How even the numbers of voters of the classes are: the parameter of a Dirichlet distribution."""
+REPEATED = 0.7
+"""The share of items on which a voter with a shared cause repeats another."""
 ADVERSARY_PRECISION = 0.1
 ADVERSARY_COVERAGE = 2.0
 """As a multiple of the mean honest voter's coverage."""
@@ -38,6 +43,10 @@ LEAST_ADVERSARY_COVERAGE = 0.05
 def draw_votes(plan: VoterPlan, of: Material, generator: np.random.Generator) -> Votes:
     """Return (n_items, n_voters) class indices, -1 where a voter abstains."""
     honest = _honest(plan, of, generator)
+    if isinstance(plan, FamilyPlan):
+        honest = _with_causes(honest, plan.causes, generator)
+        if plan.catch_all:
+            honest.append(_catch_all(plan, of, honest, generator))
     votes = np.column_stack(
         [
             *honest,
@@ -72,7 +81,7 @@ def _drawn(
 ) -> Iterator[Votes]:
     shares = np.bincount(of.y, minlength=of.n_classes) / len(of.y)
     aims = zip(_precisions(plan, generator), coverages, strict=True)
-    named = _named_classes(plan.n_honest, of.n_classes, generator)
+    named = _named_classes(plan, of, generator)
     for number, (precision, coverage) in enumerate(aims):
         style = _style_of(plan, of, number)
         if style == "crowd":
@@ -113,11 +122,46 @@ def _coverages(plan: VoterPlan, generator: np.random.Generator) -> npt.NDArray[n
     return (each * factors / factors.mean()).clip(max=ALMOST_ALL)
 
 
-def _named_classes(n_voters: int, n_classes: int, generator: np.random.Generator) -> list[int]:
+def _named_classes(plan: VoterPlan, of: Material, generator: np.random.Generator) -> list[int]:
     """Return every class once if there are enough voters; some classes have more voters."""
-    weights = generator.dirichlet(np.full(n_classes, 3.0))
-    others = generator.choice(n_classes, max(0, n_voters - n_classes), p=weights)
-    return [*generator.permutation(n_classes)[:n_voters].tolist(), *others.tolist()]
+    classes, evenness = np.arange(of.n_classes), EVENNESS
+    if isinstance(plan, FamilyPlan):
+        classes = np.setdiff1d(classes, [_unnamed_class(plan, of)])
+        evenness = UNEVEN if plan.uneven else EVENNESS
+    weights = generator.dirichlet(np.full(len(classes), evenness))
+    others = generator.choice(classes, max(0, plan.n_honest - len(classes)), p=weights)
+    return [*generator.permutation(classes)[: plan.n_honest].tolist(), *others.tolist()]
+
+
+def _unnamed_class(plan: FamilyPlan, of: Material) -> int:
+    """Return the class that no ordinary voter names, -1 if there is none."""
+    by_size = np.argsort(-np.bincount(of.y, minlength=of.n_classes), kind="stable")
+    return -1 if not plan.unnamed else int(by_size[0 if plan.unnamed == "largest" else 1])
+
+
+def _with_causes(honest: list[Votes], n_causes: int, generator: np.random.Generator) -> list[Votes]:
+    """Return voters in groups that mostly repeat the first of their group; half of them in all."""
+    if not n_causes:
+        return honest
+    order = generator.permutation(len(honest))[: max(2 * n_causes, len(honest) // 2)]
+    changed = list(honest)
+    for group in np.array_split(order, n_causes):
+        for voter in group[1:]:
+            same = generator.random(len(honest[voter])) < REPEATED
+            changed[voter] = np.where(same, honest[group[0]], honest[voter]).astype(np.int8)
+    return changed
+
+
+def _catch_all(
+    plan: FamilyPlan, of: Material, honest: list[Votes], generator: np.random.Generator
+) -> Votes:
+    """Return votes for the class that no other names: where the others are silent, or anywhere."""
+    silent = (np.array(honest) == ABSTAIN).all(axis=0)
+    allowed = np.flatnonzero(silent) if plan.alone else np.arange(len(of.y))
+    votes = np.full(len(of.y), ABSTAIN, np.int8)
+    fires = generator.permutation(allowed)[: round(plan.catch_all * len(of.y))]
+    votes[fires] = _unnamed_class(plan, of)
+    return votes
 
 
 def _copies(original: Votes, n_copies: int, generator: np.random.Generator) -> Iterator[Votes]:

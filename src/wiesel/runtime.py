@@ -150,6 +150,10 @@ class Predictor:
             for layer in network["layers"]:
                 values = _through(layer, values, self._arrays)
             total += np.asarray(network["weight"]) * _proba_of(values, self.several)
+        if "offsets" in self._arrays:
+            offsets = self._arrays["offsets"]
+            total *= np.exp(offsets - offsets.max())
+            total /= total.sum(axis=1, keepdims=True)
         if "calibration" not in self._arrays:
             return total
         scale, offset = self._arrays["calibration"].T

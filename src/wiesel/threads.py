@@ -10,12 +10,13 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from threadpoolctl import ThreadpoolController
 
@@ -30,6 +31,8 @@ _WITH_POOLS = ("numpy", "scipy.linalg", "sklearn", "torch")
 """Modules that load a BLAS library when they are imported."""
 _SMALL = 2_000_000
 """A network with fewer parameters is small."""
+_SIZES: MutableMapping[Any, int] = WeakKeyDictionary()
+"""The number of weights of networks."""
 
 
 class _BlasLimit:
@@ -134,14 +137,23 @@ def fitting_threads(module: Any) -> Iterator[None]:
         # Inside training, every evaluation comes here: there is nothing to decide or to change.
         yield
         return
-    is_lazy = torch.nn.parameter.is_lazy
-    known = [parameter for parameter in module.parameters() if not is_lazy(parameter)]
-    n_numbers = sum(parameter.numel() for parameter in known)
-    if n_numbers < _SMALL or torch_threads_are_lost():
+    if _n_numbers(module) < _SMALL or torch_threads_are_lost():
         with one_thread():
             yield
     else:
         yield
+
+
+def _n_numbers(module: Any) -> int:
+    """The number of weights of a network, counted once: that takes longer than one prediction."""
+    known = _SIZES.get(module)
+    if known is None:
+        is_lazy = sys.modules["torch"].nn.parameter.is_lazy
+        parameters = list(module.parameters())
+        known = sum(parameter.numel() for parameter in parameters if not is_lazy(parameter))
+        if not any(map(is_lazy, parameters)):
+            _SIZES[module] = known
+    return known
 
 
 def usable_cores() -> int:

@@ -16,7 +16,7 @@ import polars as pl
 from wiesel import MajorityVote, TextFeatures, TwoStage, VoteMatrix, keywords
 from wiesel.features.cache import cached_array
 from wiesel.io import LabelStore, read_rows, read_votes, write_rows, write_votes
-from wiesel.io.kept_sums import KeptSums
+from wiesel.io.vote_parts import KeptSums
 from wiesel.lfs import VoteCache
 from wiesel.lfs.chat import AnswerCache
 from wiesel.lfs.column_votes import ColumnVotes

@@ -12,7 +12,8 @@ _NAMED = 3
 _GRAVITY = (
     ("no_votes", "one_sided", "leak"),
     ("missing_class", "worse_than_chance", "uncovered_class"),
-    ("contradicted", "contrary", "class_balance", "unknown_balance", "duplicate"),
+    ("contradicted", "contrary", "class_balance", "members_disagree", "unknown_balance"),
+    ("catch_all", "duplicate"),
     ("near_duplicate", "uncovered_cluster", "conflict", "spammer", "high_conflict"),
     ("never_votes", "constant", "skewed", "low_coverage"),
     ("copies", "single_voter_class", "low_overlap", "never_alone", "few_votes"),

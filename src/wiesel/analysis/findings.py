@@ -25,6 +25,8 @@ _LOW_OVERLAP = 0.05
 _RARE_VOTER = 0.1
 _CONSTANT = 0.99
 _SKEWED = 0.9
+_MANY_ITEMS, _SELDOM = 0.4, 0.1
+"""A catch-all votes on so many items, and with others so much less often than by chance."""
 _OFTEN_ALONE = 0.2
 """If at least this share of the votes is alone on its item, being alone is normal."""
 
@@ -134,11 +136,33 @@ def _voter_findings(votes: VoteSource) -> Iterator[Finding]:
         )
         share = float(counts.votes[j] / votes.n_items)
         yield Finding("constant", sentence, [votes.voters[j]], [label], share)
+    yield from _catch_alls(votes)
     yield from _never_alone(votes)
 
 
 def _is_rare(counts: Any, votes: VoteSource) -> Any:
     return counts < _RARE_VOTER * votes.n_items
+
+
+def _catch_alls(votes: VoteSource) -> Iterator[Finding]:
+    """Voters of one class that vote on many items, and almost only where no other voter does."""
+    counts, by_class = voter_counts(votes), class_counts(votes)
+    alone = counts.votes - counts.overlap
+    others = item_counts(votes)[0] - alone  # items with a vote of another voter
+    expected = counts.votes * others / max(votes.n_items, 1)
+    found = by_class.max(axis=1) == counts.votes
+    found &= counts.votes >= _MANY_ITEMS * votes.n_items
+    found &= (expected >= FEW_VOTES) & (counts.overlap < _SELDOM * expected)
+    for j in np.flatnonzero(found & (counts.votes < votes.n_items)):
+        label = votes.labels.names[int(by_class[j].argmax())]
+        share = float(counts.votes[j] / votes.n_items)
+        sentence = (
+            f"{votes.voters[j]!r} votes {label!r} on {as_text(share)} of the items, and almost "
+            "only where no other voter votes: a rule for all the rest shows how common its class "
+            "may be, and not which items are of it. Set the class balance if you know it, and add "
+            "voters for the other classes."
+        )
+        yield Finding("catch_all", sentence, [votes.voters[j]], [label], share)
 
 
 def _never_alone(votes: VoteSource) -> Iterator[Finding]:

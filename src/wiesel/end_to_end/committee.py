@@ -19,7 +19,7 @@ from wiesel.end_to_end.checks import (
     is_classifier,
     validation_items,
 )
-from wiesel.end_to_end.fine_tuning import learn_gold, usable
+from wiesel.end_to_end.fine_tuning import FineTuning, learn_gold, usable
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -60,7 +60,9 @@ class Committee(ExplainedModel):
     several are combined (see `default_members`). Each has its own networks; all networks are
     trained as stacks, and their probabilities are averaged. Copies of a voter count once.
 
-    Without gold, all networks have equal weight. With `validation=(X, y)` the weights come from
+    Without gold, a member that contradicts the others loses weight: its networks count the 8th
+    power of its agreement with them. The shares of the predictions on items with votes are then
+    made those of the class balance (`offsets_`). With `validation=(X, y)` the weights come from
     greedy selection, shrunk toward equal weights if items are few, and a further member learns from
     the gold labels alone. Each of its networks leaves out a fold of these items, and selection,
     score and threshold use its predictions for that fold only. With `validation=(X, y, votes)` yet
@@ -100,6 +102,9 @@ class Committee(ExplainedModel):
     member_weights_: dict[str, Any] = field(init=False, repr=False)
     """The weight of each member, by name; weights sum to 1. With several labels, an array: the
     weight for each label."""
+    offsets_: Any = field(init=False, repr=False)
+    """What is added to the logits of the average, one number for each class: without gold, the
+    shares of its predictions become the class balance. None with gold or members of your own."""
     copies_: dict[str, Any] = field(init=False, repr=False)
     """Maps each voter that is a copy to the voter it copies; with several labels, by label."""
 
@@ -135,7 +140,8 @@ class Committee(ExplainedModel):
         # If one member has to fall back, the others make up for it.
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
             fits = _planned(members, merged, validation)
-        fitted = _fitted(members, fits, merged, validation)
+        blind = self.members is None and gold is None and task.compares_members
+        fitted = _fitted(members, fits, merged, validation, any_collapsed=blind)
         # Learned attributes are set last: after a failed fit there are none of another one.
         self.labels_, self.voters_, self.copies_ = task.labels, votes.voters, dict(copies)
         learns = (
@@ -145,12 +151,20 @@ class Committee(ExplainedModel):
         )
         if gold is not None and learns:
             self._add_gold(fitted, gold, task)
-        self._keep_members(fitted, 0 if gold is None else len(gold))
+        given_blind = (merged, balance) if blind else None
+        self._keep_members(fitted, 0 if gold is None else len(gold), given_blind)
         if gold is not None and learns:
             learn_gold(self, gold)
         elif gold is not None and gold.sample is not None:
             self._tune(gold.sample, gold.sample.proba_by(self.end_model_))
         return self
+
+    def fine_tune(self, X: Any, y: Any) -> FineTuning:
+        """Learn a few gold items, as `EndToEndModel.fine_tune`; they replace the offsets."""
+        done = super().fine_tune(X, y)
+        self.offsets_ = None
+        self.end_model_ = self._average()
+        return done
 
     def soft_labels(self, X: Any, votes: Any) -> npt.NDArray[np.float64]:
         """Return the members' average soft labels: (n_items, n_classes)."""
@@ -170,6 +184,7 @@ class Committee(ExplainedModel):
         return {
             "member_weights": self.member_weights_,
             "copies": self.copies_,
+            "offsets": None if self.offsets_ is None else np.asarray(self.offsets_).tolist(),
             "own_members": self.members is not None,
         }
 
@@ -194,6 +209,7 @@ class Committee(ExplainedModel):
         model.member_weights_ = weights
         model.copies_ = model.task_.check_copies(saved.values["copies"], model.voters_)
         model.members_ = tuple(members)
+        model.offsets_ = model.task_.check_offsets(saved.values.get("offsets"))
         model.end_model_ = model._average()
         return model
 
@@ -248,7 +264,7 @@ class Committee(ExplainedModel):
 
     def _average(self) -> nn.Module:
         networks = [member.end_model_ for member in self.members_]
-        return self.task_.average(networks, list(self.member_weights_.values()))
+        return self.task_.average(networks, list(self.member_weights_.values()), self.offsets_)
 
     def _add_gold(self, fitted: Members, gold: GoldItems, task: Task) -> None:
         """Add a default member that learns gold labels alone; so far, its networks are untrained.
@@ -271,7 +287,9 @@ class Committee(ExplainedModel):
         member.join(parts)
         fitted[_GOLD] = member
 
-    def _keep_members(self, fitted: Members, n_gold: int) -> None:
+    def _keep_members(
+        self, fitted: Members, n_gold: int, blind: tuple[FitInputs, Any] | None
+    ) -> None:
         members, task = list(fitted.values()), self.task_
         n_networks = np.array([max(1, len(member.members_)) for member in members])
         # A member that has collapsed on a label has no weight for it, unless all have.
@@ -280,7 +298,11 @@ class Committee(ExplainedModel):
         # Networks that learned from few gold items alone are poor and too confident.
         of_gold = [isinstance(member, Supervised) for member in members]
         weights[of_gold] *= n_gold / (n_gold + _SHRINKAGE)
-        weights = weights / weights.sum(axis=0)
+        weights, self.offsets_ = weights / weights.sum(axis=0), None
+        networks = [member.end_model_ for member in members]
+        combined = None if blind is None else task.combined(networks, weights, *blind)
+        if combined is not None:
+            weights, self.offsets_ = combined.weights, combined.offsets
         self.members_ = tuple(members)
         self.member_weights_ = dict(
             zip(fitted, weights.tolist() if weights.ndim == 1 else weights, strict=True)
@@ -290,6 +312,8 @@ class Committee(ExplainedModel):
         self.history_ = History.of_members([member.history_ for member in members], losses)
         self.trained_on_ = members[0].trained_on_
         self._select_for_all(None, None)
+        if combined is not None:
+            self.selection_["agreement"] = combined.agreement
 
     def vote_effects(self, one: Any, votes: Any) -> Any:
         """Return the effects of the votes on one item, and each member's soft label."""
@@ -383,8 +407,12 @@ def _fitted(
     fits: dict[str, list[PlannedFit]],
     given: FitInputs,
     validation: GoldSet | None,
+    any_collapsed: bool,
 ) -> Members:
-    """Train all planned fits, as stacks if possible, and return the usable members."""
+    """Train all planned fits, as stacks if possible, and return the usable members.
+
+    With `any_collapsed`, one that predicts a single class is one of them: its weight decides.
+    """
     train_all([fit for own in fits.values() for fit in own], quiet=True)
     fitted: Members = {}
     for name, own in fits.items():
@@ -394,7 +422,8 @@ def _fitted(
         member.recover(given, validation)
         fitted[name] = member
     kept = begun(list(fitted.values()))
-    return _healthy({name: member for name, member in fitted.items() if member in kept})
+    usable = {name: member for name, member in fitted.items() if member in kept}
+    return usable if any_collapsed else _healthy(usable)
 
 
 def _healthy(fitted: Members) -> Members:

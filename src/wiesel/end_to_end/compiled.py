@@ -42,6 +42,9 @@ def compiled(model: Any, reader: FeatureReader | None) -> Compiled:
     inputs = _inputs(reader, arrays)
     networks: list[dict[str, Any]] = []
     _add_networks(model.end_model_, np.ones(len(model.labels_) if several else 1), networks, arrays)
+    offsets = getattr(model.end_model_, "offsets", None)
+    if isinstance(model.end_model_, Ensemble) and offsets is not None:
+        arrays["offsets"] = np.asarray(offsets)
     if model.calibration_ is not None:
         arrays["calibration"] = np.asarray(model.calibration_)
     threshold = None if model.threshold_ is None else np.asarray(model.threshold_).tolist()

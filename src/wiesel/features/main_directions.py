@@ -70,7 +70,8 @@ def _directions(table: Table, n_dimensions: int, seed: int) -> tuple[Array, Arra
     directions, vectors = basis @ rotation, projected @ rotation
     # The sign of a direction is arbitrary, so make its largest entry positive.
     signs = np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(directions.shape[1])])
-    return np.ascontiguousarray((directions * signs).T), vectors * signs
+    # By columns in memory: a table of texts is multiplied by the transpose, which SciPy would copy.
+    return (directions * signs).T, vectors * signs
 
 
 def _row_space(table: Table) -> tuple[Array, Array]:

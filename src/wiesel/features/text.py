@@ -27,15 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["TextFeatures", "checked_texts", "text_column"]
 
+_AT_ONCE = 20_000
+"""How many texts become vectors together: their words take more memory than the vectors."""
+
 
 @dataclass(eq=False)
 class TextFeatures(StoredFeatures, Parameterized):
     """Turns texts into vectors, by their words (`tfidf`) or by their meaning (`minilm`).
 
-    `tfidf`: TF-IDF weights, compressed by truncated SVD. Fast and for any language, but limited to
-    the words seen in `fit`. `minilm`: sentence embeddings of a pretrained network
-    (all-MiniLM-L6-v2, English, the first 256 tokens; extra `text`). Much slower, but better if
-    there is little text.
+    `tfidf`: TF-IDF weights, compressed by truncated SVD (of more than 50,000 texts, that of evenly
+    spaced 50,000). Fast and for any language, but limited to the words seen in `fit`. `minilm`:
+    sentence embeddings of a pretrained network (all-MiniLM-L6-v2, English, the first 256 tokens;
+    extra `text`). Much slower, but better if there is little text.
 
     >>> features = TextFeatures("tfidf", n_dimensions=2, min_count=1)
     >>> X = features.fit_transform(["good film", "bad film", "good plot", "bad plot"])
@@ -78,26 +81,30 @@ class TextFeatures(StoredFeatures, Parameterized):
 
     def fit(self, texts: Any, y: Any = None) -> Self:
         """Learn from the training texts: a list or a Polars Series."""
-        self.fit_transform(texts)
+        self._fit(_text_sequence(texts))
         return self
 
     def fit_transform(self, texts: Any, y: Any = None) -> npt.NDArray[np.float32]:
         """Learn from the training texts and return their vectors."""
-        self.check_options()
-        documents = checked_texts(texts)
-        if not documents:
-            raise FeatureError("TextFeatures needs at least one text to fit on; got none.")
-        vectors = self._fit_tfidf(documents) if self.kind == "tfidf" else self._embed(documents)
-        self.standardizer_ = Standardizer().fit(vectors) if self.standardize else None
+        documents = _text_sequence(texts)
+        vectors = self._fit(documents)
+        if len(vectors) < len(documents):
+            return self.transform(documents)
         return self._standardized(vectors)
 
     def transform(self, texts: Any) -> npt.NDArray[np.float32]:
         """Return the vectors of texts: (n_items, n_features), float32."""
         self.check_fitted()
-        documents = checked_texts(texts)
-        if not documents:
-            return np.empty((0, self.n_features), np.float32)
-        return self._standardized(self._vectors(documents))
+        documents = _text_sequence(texts)
+        if self.weights_ is None or self.cache is not None or len(documents) <= _AT_ONCE:
+            if not len(documents):
+                return np.empty((0, self.n_features), np.float32)
+            return self._standardized(self._vectors(documents))
+        vectors = np.empty((len(documents), self.n_features), np.float32)
+        for start in range(0, len(documents), _AT_ONCE):
+            block = slice(start, start + _AT_ONCE)
+            vectors[block] = self._standardized(self._vectors(documents[block]))
+        return vectors
 
     def check_fitted(self) -> None:
         """Raise `NotFittedError` unless `fit` has run."""
@@ -147,6 +154,15 @@ class TextFeatures(StoredFeatures, Parameterized):
     def _standardized(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         return vectors if self.standardizer_ is None else self.standardizer_.transform(vectors)
 
+    def _fit(self, documents: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Learn, and return the vectors that the scale was learned from: of all, or of a sample."""
+        self.check_options()
+        if not len(documents):
+            raise FeatureError("TextFeatures needs at least one text to fit on; got none.")
+        vectors = self._fit_tfidf(documents) if self.kind == "tfidf" else self._embed(documents)
+        self.standardizer_ = Standardizer().fit(vectors) if self.standardize else None
+        return vectors
+
     def _fit_tfidf(self, documents: Sequence[str]) -> npt.NDArray[np.float32]:
         from wiesel.features.tfidf import fit_tfidf
 
@@ -185,6 +201,13 @@ class TextFeatures(StoredFeatures, Parameterized):
             lambda: f"tfidf-{fingerprint(settings, arrays, documents)}",
             lambda: transform_tfidf(documents, weights, self.longest_phrase),
         )
+
+
+def _text_sequence(texts: Any) -> Sequence[str]:
+    """Texts to be read in blocks; a column of texts stays as it is, which takes less memory."""
+    if isinstance(texts, pl.Series) and texts.dtype == pl.String and not texts.null_count():
+        return texts  # type: ignore[return-value]
+    return checked_texts(texts)
 
 
 def checked_texts(texts: Any) -> list[str]:
@@ -250,4 +273,5 @@ def _saved_weights(state: FeatureState) -> "TfidfWeights":
     if idf.shape != (len(terms),) or components.ndim != 2 or components.shape[1] != len(terms):
         raise SavedModelError("The saved terms, their rarity and the directions differ in length.")
     finite_array(state, "idf", (len(terms),))
-    return TfidfWeights(terms, idf, finite_array(state, "components", (None, len(terms))))
+    components = finite_array(state, "components", (None, len(terms)))
+    return TfidfWeights(terms, idf, np.asfortranarray(components))

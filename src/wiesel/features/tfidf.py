@@ -1,17 +1,34 @@
 """TF-IDF and truncated SVD: compresses the words of a text into a few hundred numbers."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import scipy.sparse as sp
 
 from wiesel.errors import FeatureError
 from wiesel.features.main_directions import main_directions
-from wiesel.features.term_counts import Counts, count_terms, count_words
+from wiesel.features.term_counts import (
+    Counts,
+    added_up,
+    count_terms,
+    count_words,
+    frequent_words,
+    word_frequencies,
+)
 
-__all__ = ["TfidfOptions", "TfidfWeights", "fit_sample", "fit_tfidf", "transform_tfidf"]
+__all__ = ["SAMPLE", "TfidfOptions", "TfidfWeights", "fit_sample", "fit_tfidf", "transform_tfidf"]
+
+SAMPLE = 50_000
+"""The most texts that the main directions are learned from: all of a million took 12 GB."""
+_AT_ONCE = 20_000
+"""How many of more texts are counted together."""
+_MERGED = 16
+"""The number of pieces whose word counts are summed at a time."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +49,12 @@ class TfidfWeights:
     terms: tuple[str, ...]
     idf: npt.NDArray[np.float32]
     components: npt.NDArray[np.float32]
-    """(n_dimensions, n_terms)."""
+    """(n_dimensions, n_terms), by columns in memory."""
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The column of every term."""
+        return {term: place for place, term in enumerate(self.terms)}
 
 
 def fit_tfidf(
@@ -40,14 +62,25 @@ def fit_tfidf(
 ) -> tuple[TfidfWeights, npt.NDArray[np.float32]]:
     """Return the weights learned from texts, and the vectors of the texts.
 
-    There are fewer than `n_dimensions` dimensions if texts or terms are few or very similar.
+    There are fewer than `n_dimensions` dimensions if texts or terms are few or very similar. Of
+    more than 50,000 texts, evenly spaced ones teach the main directions, and their vectors are
+    returned; terms and their IDF weights come from all texts.
 
     >>> options = TfidfOptions(2, max_terms=10, min_count=1, longest_phrase=1, seed=0)
     >>> weights, vectors = fit_tfidf(["good film", "bad film", "good plot"], options)
     >>> weights.terms, vectors.shape
     (('bad', 'film', 'good', 'plot'), (3, 2))
     """
-    terms, counts = _count(texts, options)
+    step = math.ceil(len(texts) / SAMPLE)
+    if step > 1 and options.longest_phrase == 1:
+        words = frequent_words(_frequencies(texts), options.min_count, options.max_terms)
+        if len(words):
+            in_texts = words["n_texts"].to_numpy()
+            sample = list(texts[::step])
+            return fit_sample(words["word"].to_list(), in_texts, len(texts), sample, options)
+        terms: tuple[str, ...] = ()
+    else:
+        terms, counts = _count(texts, options)
     if not terms:
         raise FeatureError(
             f"No term occurs in {options.min_count} or more of the {len(texts)} texts. "
@@ -55,7 +88,7 @@ def fit_tfidf(
         )
     in_texts = np.bincount(counts.indices, minlength=len(terms))
     idf = _inverse_frequencies(in_texts, len(texts))
-    table = _weighted(counts, idf)
+    table = _weighted(counts[::step] if step > 1 else counts, idf)
     components, vectors = main_directions(table, options.n_dimensions, options.seed)
     return TfidfWeights(terms, idf, components), vectors
 
@@ -76,6 +109,16 @@ def fit_sample(
     table = _weighted(count_terms(sample, terms), idf)
     components, vectors = main_directions(table, options.n_dimensions, options.seed)
     return TfidfWeights(tuple(terms), idf, components), vectors
+
+
+def _frequencies(texts: Sequence[str]) -> pl.DataFrame:
+    """The frequencies of all words, counted piece by piece."""
+    found: list[pl.DataFrame] = []
+    for start in range(0, len(texts), _AT_ONCE):
+        found.append(word_frequencies(texts[start : start + _AT_ONCE]))
+        if len(found) >= _MERGED:
+            found = [added_up(found)]
+    return added_up(found)
 
 
 def _count(texts: Sequence[str], options: TfidfOptions) -> tuple[tuple[str, ...], Counts]:
@@ -101,7 +144,7 @@ def transform_tfidf(
 ) -> npt.NDArray[np.float32]:
     """Return the vectors of texts; terms that `fit_tfidf` did not see are ignored."""
     if longest_phrase == 1:
-        counts = count_terms(texts, weights.terms)
+        counts = count_terms(texts, weights.terms, weights.places)
     else:
         from sklearn.feature_extraction.text import CountVectorizer
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from wiesel.errors import DataError
-from wiesel.io.databases import open_database
 from wiesel.io.files import FilePath
+from wiesel.io.stores import open_database
 from wiesel.labels import is_name
 
 __all__ = ["RESOLVED", "LabelStore"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wiesel.errors import DataError
-from wiesel.io.databases import open_database
 from wiesel.io.files import FilePath
+from wiesel.io.stores import open_database
 
 __all__ = ["Snapshot", "SnapshotStore"]
 

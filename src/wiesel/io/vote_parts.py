@@ -1,22 +1,31 @@
 """Votes in many Parquet files: summed part by part, so that they need not fit into memory."""
 
+import dataclasses
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+import math
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
+import numpy as np
 import polars as pl
 
-from wiesel.errors import DataError, VoteError, WieselWarning, listed, warn_user
-from wiesel.io.files import FilePath, explained
-from wiesel.io.kept_sums import KeptSums
-from wiesel.io.rows import matching_files
-from wiesel.io.vote_files import read_votes, vote_note
+from wiesel.errors import DataError, VoteError, WieselError, WieselWarning, listed, warn_user
+from wiesel.io.files import FilePath, explained, replacing
+from wiesel.io.rows import NoRowsError, matching_files
+from wiesel.io.vote_files import read_votes, vote_note, write_votes
 from wiesel.labels import LabelSpace
+from wiesel.progress import progress
+from wiesel.replacing import locked
+from wiesel.version import __version__
 from wiesel.vote_entries import item_ids
 from wiesel.votes import Add, Statistics, VoteMatrix, add_statistics
 
-__all__ = ["APPLIED", "PLANNED", "VoteParts", "sum_files"]
+__all__ = ["APPLIED", "PLANNED", "KeptSums", "VoteParts", "sum_files", "vote_into_folder"]
 
 APPLIED = "applied.json"
 """The note that `wiesel apply` keeps beside the votes."""
@@ -159,3 +168,223 @@ def _head(file: Path) -> tuple[LabelSpace, tuple[str, ...], int]:
             )
         n_items = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
     return note.labels, note.voters, int(n_items)
+
+
+_SMALL = 2**22
+"""Sums up to this size in bytes are written after every file; larger ones after several files."""
+
+
+class KeptSums:
+    """A folder of finished and unfinished sums, each named by the statistic and the files.
+
+    A fit computes one sum after another, and the same ones when it is restarted: finished sums are
+    looked up, and an interrupted sum continues with the next file. Models share the sums they have
+    in common, such as the pairs of votes. Sums over files that have changed are removed.
+
+    >>> import tempfile
+    >>> from wiesel.io import write_votes
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> write_votes(votes, folder / "part-0.parquet")
+    >>> kept = KeptSums(folder / "sums", [folder / "part-0.parquet"])
+    >>> def n_votes(part):
+    ...     return (np.array([part.n_votes]),)
+    >>> kept.sum(n_votes)
+    (array([9]),)
+    """
+
+    def __init__(self, folder: FilePath, files: Sequence[Path]) -> None:
+        self.folder = Path(folder)
+        self.files = tuple(files)
+        states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        self._of_files = _digest(repr((__version__, states)).encode())
+        self.n_read = 0
+        """The number of files read so far."""
+
+    def sum(
+        self, statistic: Callable[[VoteMatrix], Statistics], add: Add = add_statistics
+    ) -> Statistics:
+        """Return the sum of `statistic(part)` over all files."""
+        place = self._place(statistic)
+        total, n_done = (None, 0) if place is None else _read(place)
+        for number, file in enumerate(self.files[n_done:], start=n_done + 1):
+            part = statistic(read_votes(file))
+            self.n_read += 1
+            total = part if total is None else add(total, part)
+            n_bytes = sum(array.nbytes for array in total)
+            every = max(1, math.ceil(n_bytes / _SMALL))
+            if place is not None and (number % every == 0 or number == len(self.files)):
+                _write(place, total, number)
+        if total is None:
+            raise ValueError("There are no files to sum over.")
+        return total
+
+    def _place(self, statistic: Callable[[VoteMatrix], Statistics]) -> Path | None:
+        """The file of a sum; None if the function cannot be identified."""
+        name = hashlib.sha256()
+        try:
+            _add_name(name.update, statistic)
+        except _NamelessError:
+            return None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for stale in self.folder.glob("*.npz"):
+            if not stale.name.startswith(self._of_files):
+                stale.unlink(missing_ok=True)
+        return self.folder / f"{self._of_files}-{name.hexdigest()[:16]}.npz"
+
+
+def _read(place: Path) -> tuple[Statistics | None, int]:
+    """A sum and the number of files it covers; an unreadable file counts as missing."""
+    try:
+        # If NumPy opens a damaged file itself, it leaves the file open.
+        with place.open("rb") as content, np.load(content, allow_pickle=False) as found:
+            n_done, n_arrays = found["counts"].tolist()
+            return tuple(found[f"arr_{k}"] for k in range(n_arrays)), n_done
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None, 0
+
+
+def _write(place: Path, total: Statistics, n_done: int) -> None:
+    with replacing(place) as temporary, temporary.open("wb") as target:
+        np.savez(target, *total, counts=np.array([n_done, len(total)]))
+
+
+class _NamelessError(Exception):
+    """A function or a value cannot be identified by name."""
+
+
+def _add_name(add: Callable[[bytes], None], value: Any) -> None:
+    """Add the identity of a function or of one of its arguments to the hash."""
+    if isinstance(value, FunctionType):
+        if "<" in value.__qualname__:  # a lambda or a nested function
+            raise _NamelessError
+        add(f"{value.__module__}.{value.__qualname__};".encode())
+        return
+    add(f"{type(value).__module__}.{type(value).__qualname__}(".encode())
+    if isinstance(value, np.ndarray):
+        add(f"{value.dtype}{value.shape}".encode() + np.ascontiguousarray(value).tobytes())
+    elif value is None or isinstance(value, bool | int | float | str | bytes | np.generic):
+        add(repr(value).encode())
+    else:
+        for part in _parts_of(value):
+            _add_name(add, part)
+    add(b");")
+
+
+def _parts_of(value: Any) -> list[Any]:
+    if isinstance(value, partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, tuple | list):
+        return list(value)
+    if isinstance(value, Mapping):
+        return [part for item in value.items() for part in item]
+    if not hasattr(value, "__dict__"):
+        raise _NamelessError
+    return [vars(value)]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+Vote = Callable[[Path], VoteMatrix]
+
+
+def vote_into_folder(
+    vote: Vote, key: str, rows: FilePath, folder: FilePath, numbered: bool
+) -> VoteParts:
+    """Write `vote(file)` for every file of rows, and return all votes.
+
+    A note next to the votes records their inputs. A file whose rows have not changed is not voted
+    on again; votes of other labeling functions are not mixed in. Files without rows have no votes.
+    With `numbered`, the item numbers continue from file to file.
+    """
+    files = matching_files(rows)
+    names = _names(files)
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    with locked(place):  # votes of two sets of labeling functions that start at once would mix
+        note = _read_note(place, key) | {PLANNED: names}
+        _write_note(place, note)
+    targets, n_before = [], 0
+    with progress("votes", len(files), "files") as show:
+        for number, (file, name) in enumerate(zip(files, names, strict=True)):
+            show(number, file.name)
+            target = place / name
+            state = [file.stat().st_size, file.stat().st_mtime_ns, n_before if numbered else 0]
+            if not target.exists() or note["files"].get(name) != state:
+                _write_note(place, note)
+                votes = _votes_on(file, vote)
+                if votes is None:
+                    target.unlink(missing_ok=True)
+                    continue
+                if numbered:
+                    votes = dataclasses.replace(votes, ids=np.arange(votes.n_items) + n_before)
+                write_votes(votes, target, layout="list")  # fits read it repeatedly
+                note["files"][name] = state
+            n_before += pl.scan_parquet(target, glob=False).select(pl.len()).collect().item()
+            targets.append(target)
+    if not targets:
+        raise DataError(f"{rows}: all files have columns but no rows.")
+    note[PLANNED] = [target.name for target in targets]
+    _write_note(place, note)
+    _warn_of_others(place, targets)
+    return VoteParts(targets)
+
+
+def _votes_on(file: Path, vote: Vote) -> VoteMatrix | None:
+    """The votes on a file of rows, None if it has no rows; an error names the file."""
+    try:
+        return vote(file)
+    except NoRowsError:
+        return None
+    except WieselError as error:
+        if str(file) in str(error):
+            raise
+        raise type(error)(f"{file}: ", *error.args) from error
+
+
+def _warn_of_others(folder: Path, targets: Sequence[Path]) -> None:
+    """Warn of votes on rows that were not among the files now, such as deleted ones."""
+    others = sorted({file.name for file in folder.glob("*.parquet")} - {t.name for t in targets})
+    if others:
+        warn_user(
+            f"{folder} also has votes on rows that were not read now: {listed(others, 3)}. Delete "
+            "them if they should not count.",
+            WieselWarning,
+        )
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    names = [f"{file.stem}.parquet" for file in files]
+    if len(set(names)) < len(names):
+        raise DataError(
+            f"Two files of rows have the same name, and so would their votes: {listed(names)}. "
+            "Rename one, or write the votes of each folder into a separate folder."
+        )
+    return names
+
+
+def _write_note(folder: Path, note: dict[str, Any]) -> None:
+    with replacing(folder / APPLIED) as temporary:
+        temporary.write_text(json.dumps(note))
+
+
+def _read_note(folder: Path, key: str) -> dict[str, Any]:
+    file = folder / APPLIED
+    if not file.exists():
+        if any(folder.glob("*.parquet")):
+            raise DataError(
+                f"{folder} has Parquet files that are not of `wiesel apply`: choose a new folder."
+            )
+        return {"key": key, "files": {}}
+    try:
+        note = json.loads(file.read_text())
+        known, files = note["key"], dict(note["files"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DataError(f"{file} cannot be read ({error}): choose a new folder.") from error
+    if known != key:
+        raise DataError(
+            f"{folder} has the votes of other labeling functions, classes or ids: choose a new "
+            "folder, or remove this one."
+        )
+    return {"key": key, "files": files}

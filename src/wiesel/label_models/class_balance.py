@@ -11,7 +11,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from wiesel.errors import WieselWarning
-from wiesel.label_models.vote_products import CHUNK_VOTES, one_hot_chunks, vote_totals
+from wiesel.label_models.vote_products import (
+    CHUNK_VOTES,
+    one_hot_chunks,
+    vote_totals,
+)
 from wiesel.labels import FloatArray, IntArray
 from wiesel.threads import one_thread
 from wiesel.votes import Statistics, VoteMatrix, VoteSource

@@ -22,6 +22,7 @@ __all__ = [
     "LogJoint",
     "OneHot",
     "Widen",
+    "alignment_offsets",
     "class_shares",
     "item_scores",
     "normalize_rows",
@@ -38,6 +39,9 @@ Widen = Callable[[OneHot], OneHot]
 """Adds columns to one-hot votes."""
 
 CHUNK_VOTES = 2**17
+
+_ALIGNING_ROUNDS, _ALIGNING_STEP = 30, 0.7
+_SMALLEST_SHARE = 1e-4
 
 
 class Chunk(NamedTuple):
@@ -162,6 +166,26 @@ def normalize_rows(log_joint: npt.NDArray[np.float64]) -> npt.NDArray[np.float64
     total = log_joint @ np.ones(log_joint.shape[1])
     log_joint /= total[:, None]
     return top + np.log(total)
+
+
+def alignment_offsets(balance: FloatArray, logits: FloatArray) -> npt.NDArray[np.float64]:
+    """Return offsets for the logits of items that make the class shares match the balance.
+
+    The match is approximate, by iterative proportional fitting.
+
+    >>> logits = np.log([[0.9, 0.1], [0.6, 0.4]])
+    >>> moved = logits + alignment_offsets(np.array([0.5, 0.5]), logits)
+    >>> normalize_rows(moved), moved.mean(axis=0).round(3)
+    (array([...]), array([0.5, 0.5]))
+    """
+    # Offsets are factors of the probabilities, so the rounds need no further exponentials.
+    proba, offsets = np.array(logits, dtype=np.float64), np.zeros(len(balance))
+    normalize_rows(proba)
+    for _ in range(_ALIGNING_ROUNDS):
+        factors = np.exp(offsets)
+        shares = factors * ((1 / (proba @ factors)) @ proba) / len(proba)
+        offsets += _ALIGNING_STEP * np.log(balance / np.maximum(shares, _SMALLEST_SHARE))
+    return offsets
 
 
 def _row_slices(votes: VoteMatrix, chunk_votes: int) -> Iterator[slice]:

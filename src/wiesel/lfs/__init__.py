@@ -14,13 +14,12 @@ from wiesel.lfs.loading import load_lfs
 from wiesel.lfs.lookup_rules import lookup
 from wiesel.lfs.model_function import from_model
 from wiesel.lfs.preprocessing import Preprocessor, preprocessor
-from wiesel.lfs.prices import PriceTable
 from wiesel.lfs.prompt_files import PromptFile, prompt_from_file
 from wiesel.lfs.prompt_rules import prompt
 from wiesel.lfs.provenance import prompt_records
 from wiesel.lfs.python_function import PythonFunction, labeling_function, votes_by_index
 from wiesel.lfs.rules_file import rule_from_dict
-from wiesel.lfs.spending import spending
+from wiesel.lfs.spending import PriceTable, spending
 from wiesel.lfs.table_rules import expression, threshold
 from wiesel.lfs.text_rules import keywords, regex
 from wiesel.lfs.trying import try_lfs

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from wiesel.errors import ParameterError, VoteError, listed, suggest
 from wiesel.forks import check_polars_threads
 from wiesel.io import FilePath, VoteParts
-from wiesel.io.vote_folders import vote_into_folder
+from wiesel.io.vote_parts import vote_into_folder
 from wiesel.labels import LabelSpace
 from wiesel.lfs.cache import VoteCache
 from wiesel.lfs.engines import Engine, Job, LocalEngine, RayEngine

@@ -6,17 +6,18 @@ questions; the rows themselves and the API key are never written.
 
 import ipaddress
 import os
+import queue
 import re
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from wiesel.errors import ParameterError
 from wiesel.io.stores import KeyedStore
-from wiesel.lfs.asking import ask_in_threads
 from wiesel.lfs.completions import Completion, Question
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.rules import check_fields
@@ -25,7 +26,7 @@ from wiesel.lfs.spending import BudgetReached, Spending, current_spending
 from wiesel.parameters import check_number
 from wiesel.progress import progress
 
-__all__ = ["ChatClient", "ChatError", "host_of", "is_this_machine"]
+__all__ = ["ChatClient", "ChatError", "ask_in_threads", "host_of", "is_this_machine"]
 
 _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?(/[!-~]*)?", re.I)
 _HIGHEST = {
@@ -226,3 +227,69 @@ class AnswerCache:
 
 def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wiesel"
+
+
+Answer = TypeVar("Answer")
+Asked = TypeVar("Asked")
+Answers: TypeAlias = "queue.SimpleQueue[tuple[Asked, Answer | None, BaseException | None]]"
+"""Each question with its answer or its exception."""
+
+_POLL_SECONDS = 0.1
+"""Seconds between two checks for Ctrl-C, which does not interrupt a wait without a timeout once
+Polars has been imported."""
+
+
+def ask_in_threads(
+    ask: Callable[[Asked], Answer],
+    questions: Sequence[Asked],
+    n_threads: int,
+    stopped: threading.Event,
+) -> Iterator[tuple[Asked, Answer]]:
+    """Yield every question with its answer, as answers arrive.
+
+    If the iterator is closed or interrupted, `stopped` is set and no more questions are sent.
+
+    >>> sorted(ask_in_threads(str.upper, ["a", "b"], 2, threading.Event()))
+    [('a', 'A'), ('b', 'B')]
+    """
+    waiting: queue.SimpleQueue[Asked] = queue.SimpleQueue()
+    answers: Answers[Asked, Answer] = queue.SimpleQueue()
+    for question in questions:
+        waiting.put(question)
+    for _ in range(min(n_threads, len(questions))):
+        work = threading.Thread(target=_work, args=(ask, waiting, answers, stopped), daemon=True)
+        work.start()
+    try:
+        for _ in questions:
+            question, answer, error = _next(answers)
+            if error is not None:
+                raise error
+            yield question, answer  # type: ignore[misc]
+    finally:
+        stopped.set()
+
+
+def _work(
+    ask: Callable[[Asked], Answer],
+    waiting: "queue.SimpleQueue[Asked]",
+    answers: "Answers[Asked, Answer]",
+    stopped: threading.Event,
+) -> None:
+    """Ask one question after another until none is left."""
+    while not stopped.is_set():
+        try:
+            question = waiting.get_nowait()
+        except queue.Empty:
+            return
+        try:
+            answers.put((question, ask(question), None))
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+            answers.put((question, None, error))
+
+
+def _next(answers: "Answers[Asked, Answer]") -> tuple[Asked, Answer | None, BaseException | None]:
+    while True:
+        try:
+            return answers.get(timeout=_POLL_SECONDS)
+        except queue.Empty:
+            continue

@@ -7,9 +7,9 @@ from typing import Any
 from wiesel.lfs.chat import AnswerCache
 from wiesel.lfs.completions import Completion, Question
 from wiesel.lfs.function import LabelingFunction, as_lfs
-from wiesel.lfs.prices import PriceTable, count_tokens
 from wiesel.lfs.prompt_rules import Prompt
 from wiesel.lfs.sources import RowSource
+from wiesel.lfs.spending import PriceTable, count_tokens
 
 __all__ = ["CostEstimate", "PromptCost", "estimate_cost", "open_questions", "prompts_of"]
 

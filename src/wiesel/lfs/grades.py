@@ -16,8 +16,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from wiesel.errors import listed
-from wiesel.lfs.answer_reading import Unreadable, read_answer, without_thinking
-from wiesel.lfs.answer_words import THOUGHT_END
+from wiesel.lfs.answer_reading import THOUGHT_END, Unreadable, read_answer, without_thinking
 from wiesel.lfs.completions import Completion, Question, answer_schema, object_schema
 
 __all__ = ["GRADES", "Grade", "graded_question", "read_grade"]

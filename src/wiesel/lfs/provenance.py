@@ -10,8 +10,8 @@ from wiesel.lfs.completions import Completion
 from wiesel.lfs.costs import open_questions, prompts_of
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction
-from wiesel.lfs.prices import PriceTable
 from wiesel.lfs.prompt_rules import Prompt
+from wiesel.lfs.spending import PriceTable
 
 __all__ = ["prompt_records", "prompt_version"]
 

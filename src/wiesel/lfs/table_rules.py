@@ -1,6 +1,9 @@
 """Rules on columns of any type: expressions and thresholds."""
 
-from collections.abc import Mapping, Sequence
+import base64
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -8,17 +11,27 @@ from typing import Any, ClassVar, Self
 import numpy.typing as npt
 import polars as pl
 import polars.selectors as cs
+from polars.exceptions import PolarsError
 
-from wiesel.errors import DataError, ParameterError
+from wiesel.errors import DataError, ParameterError, listed
 from wiesel.lfs.conditions import parse_condition
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import slug
-from wiesel.lfs.polars_code import check_row_by_row, serialized
 from wiesel.lfs.rules import LabelRule, need_columns, true_rows
 from wiesel.lfs.text_rules import check_pattern
 from wiesel.parameters import check_number
 
-__all__ = ["Expression", "PolarsExpression", "Threshold", "expression", "threshold"]
+__all__ = [
+    "Expression",
+    "PolarsExpression",
+    "Threshold",
+    "check_row_by_row",
+    "expression",
+    "packed_expression",
+    "serialized",
+    "threshold",
+    "unpacked_expression",
+]
 
 _NO_LONGER = {
     "json": "Serialized Polars expressions are not read, because reading one can run any code",
@@ -283,3 +296,79 @@ def threshold(
 def _default_name(label: str, condition: pl.Expr) -> str:
     names = dict.fromkeys(condition.meta.root_names())
     return "_".join([slug(label), *map(slug, names), "expression"])
+
+
+_PYTHON = ("AnonymousFunction", "FfiPlugin", "Python")
+_CALLED = ("Map", "MapFieldNames", "callback")
+"""The keys under which Polars stores other Python functions, as lists of bytes."""
+
+
+def serialized(expression: pl.Expr) -> str:
+    """Return an expression as text, for comparing; refuse one that calls Python functions.
+
+    Their text differs between processes, so cached votes could not be found.
+    """
+    try:
+        text: str = expression.meta.serialize(format="json")
+    except PolarsError as error:
+        raise ParameterError(f"The expression {expression} cannot be used: {error}.") from None
+    foreign = sorted({name for name, value in _entries(json.loads(text)) if _is_code(name, value)})
+    if foreign:
+        raise ParameterError(
+            f"The expression contains Python or plug-in code ({listed(foreign)}), which cannot be "
+            "compared or sent. Write it as @labeling_function(vectorized=True)."
+        )
+    return text
+
+
+def packed_expression(expression: pl.Expr) -> str:
+    """Return an expression as text for another process of this program."""
+    return base64.b64encode(expression.meta.serialize()).decode()
+
+
+def unpacked_expression(text: str) -> pl.Expr:
+    """Return the expression that `packed_expression` made in a process of this program.
+
+    Never call it with data from a file: it would run any code in it.
+    """
+    return pl.Expr.deserialize(io.BytesIO(base64.b64decode(text)))
+
+
+def check_row_by_row(condition: pl.Expr) -> None:
+    """Refuse an expression that reads other rows than the one it votes on."""
+    mixing = [part for part in _parts(condition) if not _is_row_by_row(part)]
+    if mixing:
+        raise ParameterError(
+            f"The expression {mixing[0]} needs other rows than the one it votes on, so its votes "
+            "would depend on the batch. Compute that number first and use it as a constant."
+        )
+
+
+def _entries(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every name and value of a parsed JSON text, at any depth."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield name, part
+            yield from _entries(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _entries(part)
+
+
+def _is_code(name: str, value: Any) -> bool:
+    if name.startswith(_PYTHON):
+        return True
+    return name in _CALLED and isinstance(value, list) and all(type(own) is int for own in value)
+
+
+def _parts(expression: pl.Expr) -> Iterator[pl.Expr]:
+    yield expression
+    for part in expression.meta.pop():
+        yield from _parts(part)
+
+
+def _is_row_by_row(part: pl.Expr) -> bool:
+    try:
+        return part.meta.is_row_separable()
+    except PolarsError:  # a selection by type or pattern cannot be checked without a table
+        return True

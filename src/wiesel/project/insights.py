@@ -20,6 +20,9 @@ __all__ = ["leak_findings", "project_findings", "with_examples"]
 
 _ON_GOLD = ("worse_than_chance", "class_balance", "uncovered_class")
 _EXCERPT = 60
+_AGREE = 0.85
+"""Below this agreement, four times as many generated tasks lose more than two points of accuracy to
+majority vote (experiments/results/families.md)."""
 
 
 def project_findings(
@@ -28,12 +31,14 @@ def project_findings(
     features: Any = None,
     text_column: str = "text",
     class_balance: Any = None,
+    agreement: float | None = None,
 ) -> list[Finding]:
     """Return the findings of a project, most serious first.
 
     The training votes are checked alone and, if the features are a matrix, against the features.
     Gold labels come from the dev rows, or from the test rows if there are no dev labels. Without
     them, the votes are compared with `class_balance` if the project sets it; gold labels are, too.
+    `agreement` is that of the members of a committee that was trained without gold.
     """
     train = votes["train"]
     leaks = list(leak_findings(splits, text_column))
@@ -50,6 +55,8 @@ def project_findings(
         given = None  # of two findings on one class, gold's is surer
     alone = vote_findings(train, class_balance=given)
     found += [each for each in alone if not _cleared(each, votes, splits, judged)]
+    if agreement is not None and agreement < _AGREE:
+        found.append(_disagreement(agreement))
     dev_gold = splits["dev"].gold if "dev" in splits else np.array([ABSTAIN])
     if class_balance is None and (dev_gold == ABSTAIN).all():
         found += _unknown_balance(train)
@@ -127,17 +134,28 @@ def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
 
 
 def _unknown_balance(votes: VoteMatrix) -> Iterator[Finding]:
-    """Advise to set the class balance of a multi-class task, which votes hardly show."""
-    if votes.n_classes > 2 and votes.n_votes:
+    """Advise to set the class balance, which votes hardly show."""
+    if votes.n_votes:
         shares = vote_balance(votes)
         top = int(shares.argmax())
         name = votes.labels.names[top]
         sentence = (
             f"No dev row has a gold label, so the shares of the {votes.n_classes} classes are "
-            f"guessed from the votes, with {name!r} at {as_text(float(shares[top]))}. If you know "
-            "them, even roughly, set class_balance under [training]."
+            f"guessed from the votes, with {name!r} at {as_text(float(shares[top]))}, and the "
+            "predictions follow them. If you know them, even roughly, set class_balance under "
+            "[training]; else label 20 rows."
         )
         yield Finding("unknown_balance", sentence, classes=[name], value=float(shares[top]))
+
+
+def _disagreement(agreement: float) -> Finding:
+    """The networks of a committee contradict each other."""
+    sentence = (
+        f"The members of the committee predict the same class for only {as_text(agreement)} of the "
+        "rows with votes, and without labels nothing shows which of them is right: it may be worse "
+        "than a majority vote. Label 20 rows, or set class_balance under [training]."
+    )
+    return Finding("members_disagree", sentence, value=agreement)
 
 
 def _balance_against_gold(shares: Any, gold: Any, votes: VoteMatrix) -> Iterator[Finding]:

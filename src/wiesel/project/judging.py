@@ -84,6 +84,7 @@ class Outcome:
             inputs if is_matrix else None,
             data.project.features.column,
             data.project.class_balance,
+            self.main.model.selection_.get("agreement"),
         )
 
     @cached_property

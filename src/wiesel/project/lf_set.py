@@ -17,8 +17,7 @@ from wiesel.lfs import LabelingFunction, PythonFunction
 from wiesel.lfs.function import as_lfs
 from wiesel.lfs.loading import load_each_lf
 from wiesel.lfs.rules import LabelRule, Rule
-from wiesel.lfs.rules_file import read_off
-from wiesel.lfs.rules_writing import with_off, with_rule, without_rule
+from wiesel.lfs.rules_file import read_off, with_off, with_rule, without_rule
 from wiesel.lfs.text_rules import Keywords
 from wiesel.project.settings import Project, read_project
 from wiesel.saving import write_file

@@ -367,6 +367,9 @@ class _Graph:
         total = parts[0]
         for part in parts[1:]:
             total = self.add("Add", total, part)
+        if "offsets" in self.arrays:
+            offsets = self.constant(self.arrays["offsets"], np.float64)
+            total = self.add("Softmax", self.add("Add", self.add("Log", total), offsets), axis=1)
         if "calibration" not in self.arrays:
             return total
         scale, offset = self.arrays["calibration"].T

@@ -32,6 +32,8 @@ __all__ = ["report_data"]
 _HEAT_VOTERS = 40
 _LISTED_VOTERS = 100
 _DISAGREEMENTS = 20
+_UNCERTAIN = ("members_disagree", "unknown_balance")
+"""The findings that say how far the figures can be trusted: they come before these."""
 _MEASURES = {"auc": "ROC-AUC", "f1": "F1"}
 
 
@@ -110,6 +112,7 @@ def _summary(outcome: "Outcome") -> list[str]:
         f"them ({data.project.end_model.name} on {data.vectors.kind} features, "
         f"{data.vectors.shape})."
     ]
+    sentences += [each.sentence for each in outcome.findings if each.kind in _UNCERTAIN]
     if is_classifier(main.model.end_model):  # type: ignore[attr-defined]
         return sentences
     if "score" not in chosen:

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from wiesel.errors import FeatureError, ParameterError, SavedModelError, suggest
+from wiesel.errors import FeatureError, ParameterError, SavedModelError, WieselError, suggest
 from wiesel.features import (
     ImageFeatures,
     Standardizer,
@@ -46,6 +47,10 @@ KINDS: dict[str, Callable[..., Any]] = {
     "given": Standardizer,
 }
 """The class that computes each kind of features."""
+_IN_BLOCKS = ("tfidf", "given")
+"""Kinds with vectors of single rows, whatever the other rows are."""
+_BLOCK_ROWS = 20_000
+"""The number of rows whose vectors are computed at a time."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,22 @@ def make_vectors(project: Project, splits: Mapping[str, Split], cache: Path) -> 
         show(0, "now fitting")
         features.fit(raw["train"])
         made: dict[str, Any] = {}
+        folder.mkdir(parents=True, exist_ok=True)
         for name, part in raw.items():
-            show(sum(len(splits[done]) for done in made), f"now {name}")
-            made[name] = features.transform(part)
-    _write(folder, made, features)
+            n_done = sum(len(splits[done]) for done in made)
+            show(n_done, f"now {name}")
+            if kind in _IN_BLOCKS and len(part) > _BLOCK_ROWS:
+                _write_blocks(
+                    folder / f"{name}..npy", features, part, partial(_shown, show, n_done)
+                )
+                made[name] = _arrays(folder, name)
+            else:
+                made[name] = features.transform(part)
+                _write_arrays(folder, name, made[name])
+    # The state comes last: a folder without a state is unfinished.
+    files = encoded_state(features)
+    write_file(folder / ARRAYS, files[ARRAYS])
+    write_file(folder / STATE, files[STATE])
     return Vectors(kind, made, features, key, reused=False)
 
 
@@ -178,17 +195,34 @@ def _content(part: Any) -> str:
     return digest(part)
 
 
-def _write(folder: Path, made: Mapping[str, Any], features: Any) -> None:
-    """Write the arrays first and the state last: a folder without a state is unfinished."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, values in made.items():
-        parts = values if isinstance(values, dict) else {"": values}
-        for part, array in parts.items():
-            with replacing(folder / f"{name}.{part}.npy") as file, file.open("wb") as handle:
-                np.save(handle, array)
-    files = encoded_state(features)
-    write_file(folder / ARRAYS, files[ARRAYS])
-    write_file(folder / STATE, files[STATE])
+def _shown(show: Callable[..., None], n_before: int, n_done: int) -> None:
+    show(n_before + n_done)
+
+
+def _write_blocks(file: Path, features: Any, part: Any, show: Callable[[int], None]) -> None:
+    """Write the vectors of many rows, a block at a time, so that they need not fit into memory."""
+    header = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),
+        "fortran_order": False,
+        "shape": (len(part), features.transform(part[:1]).shape[1]),
+    }
+    with replacing(file) as temporary, temporary.open("wb") as handle:
+        np.lib.format.write_array_header_1_0(handle, header)
+        for start in range(0, len(part), _BLOCK_ROWS):
+            try:
+                vectors = features.transform(part[start : start + _BLOCK_ROWS])
+            except WieselError:
+                features.transform(part)  # its error counts the rows from the first one
+                raise
+            handle.write(vectors.astype(np.float32, copy=False).tobytes())
+            show(start)
+
+
+def _write_arrays(folder: Path, name: str, values: Any) -> None:
+    parts = values if isinstance(values, dict) else {"": values}
+    for part, array in parts.items():
+        with replacing(folder / f"{name}.{part}.npy") as file, file.open("wb") as handle:
+            np.save(handle, array)
 
 
 def _read(folder: Path, splits: Mapping[str, Split]) -> tuple[dict[str, Any], Any] | None:

@@ -16,8 +16,8 @@ def sections(data: ReportData) -> list[tuple[str, str]]:
     """Return the title and the HTML of every nonempty section."""
     every = [
         ("Summary", _summary(data)),
-        ("Evaluation", quality(data)),
         ("Findings", _findings(data)),
+        ("Evaluation", quality(data)),
         ("Voters", _voters(data)),
         ("Class balance", balance(data)),
         ("Slices", slices(data)),

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from wiesel.votes import VoteMatrix
 __all__ = [
     "NEEDS_VALIDATION",
     "Array",
+    "Combined",
     "FitLabelModel",
     "Task",
     "checked_copies",
@@ -41,6 +42,16 @@ FitLabelModel = Callable[[Any, Any, "Array | None"], tuple[LabelModel, Array]]
 Returns it and its soft labels."""
 
 
+class Combined(NamedTuple):
+    """How the networks of a committee are averaged without gold."""
+
+    weights: Array
+    offsets: Array
+    """What is added to the logits of the average: (n_classes,)."""
+    agreement: float
+    """The mean share of items on which two of the networks predict the same class."""
+
+
 class Task(ABC):
     """A kind of task: what an item is asked, and what that means for votes, gold and networks.
 
@@ -60,6 +71,9 @@ class Task(ABC):
     """What to use instead of a method that cannot do the task."""
     refused_layers: ClassVar[tuple[type[nn.Module], ...]] = ()
     """The layers with which a network must not end, because they return probabilities."""
+
+    compares_members: ClassVar[bool] = False
+    """Whether `combined` weighs the members of a committee without gold."""
 
     def __init__(self, labels: Any) -> None:
         self.labels = labels
@@ -243,8 +257,22 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def average(self, networks: Sequence[nn.Module], weights: Any = None) -> nn.Module:
-        """Return the network that averages the probabilities of others."""
+    def average(
+        self, networks: Sequence[nn.Module], weights: Any = None, offsets: Any = None
+    ) -> nn.Module:
+        """Return the network that averages the probabilities of others.
+
+        `offsets` are what `combined` returned.
+        """
+
+    def combined(
+        self, networks: Sequence[nn.Module], weights: Array, given: Any, balance: Any
+    ) -> "Combined | None":
+        """Return how to average networks without gold, from their predictions; None as given.
+
+        `given` are the items that were trained on, `balance` is the option of the networks.
+        """
+        return None
 
     @abstractmethod
     def collapsed(self, history: History) -> npt.NDArray[np.bool_]:
@@ -311,6 +339,15 @@ class Task(ABC):
     @abstractmethod
     def check_calibration(self, calibration: Any) -> Array | None:
         """Return a stored scale and offset of each logit, checked; None leaves them as trained."""
+
+    def check_offsets(self, offsets: Any) -> Array | None:
+        """Return the stored offsets of a committee's logits, checked; None is none."""
+        if offsets is None:
+            return None
+        array = np.asarray(offsets, dtype=np.float64)
+        if array.shape != (self.n_classes,) or not np.isfinite(array).all():
+            raise SavedModelError("The saved offsets do not fit the classes.")
+        return array
 
     @abstractmethod
     def check_balance(self, balance: Any) -> Array:

@@ -17,6 +17,7 @@ from wiesel.label_models.storage import (
     label_model_arrays,
     label_model_values,
 )
+from wiesel.label_models.vote_products import alignment_offsets
 from wiesel.labels import (
     ABSTAIN,
     LabelSpace,
@@ -29,6 +30,7 @@ from wiesel.nn.end_models import Ensemble
 from wiesel.tasks.base import (
     NEEDS_VALIDATION,
     Array,
+    Combined,
     FitLabelModel,
     Task,
     checked_copies,
@@ -43,12 +45,18 @@ from wiesel.tasks.explaining import (
     mean_effects,
     proba_of_votes,
 )
-from wiesel.training import History, Inputs, Objective, Validation
+from wiesel.training import History, Inputs, Objective, Validation, as_inputs
 from wiesel.training.objective import SoftLabelObjective
-from wiesel.training.validation import proba_of
+from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
-__all__ = ["COLLAPSED_SHARE", "OneLabelTask", "chosen_class_balance"]
+__all__ = [
+    "COLLAPSED_SHARE",
+    "OneLabelTask",
+    "agreement_weights",
+    "chosen_class_balance",
+    "mean_agreement",
+]
 
 COLLAPSED_SHARE = 0.995
 """A network that predicts one class for more of the items has collapsed, if the votes differ."""
@@ -56,6 +64,10 @@ _BETTER_THAN_CHANCE = 0.6
 """A validation ROC-AUC that an uninformed network does not reach."""
 _VOTED_ITEMS = 15
 """Beside gold items, the class balance of the votes counts as so many items of each class."""
+_COMPARED_ITEMS = 4096
+"""The most items on which networks are compared, and aligned to the class balance."""
+_AGREEMENT_POWER = 8
+_SMALLEST_PROBA = 1e-9
 _ARRAYS = "label_model.safetensors"
 
 
@@ -68,6 +80,7 @@ class OneLabelTask(Task):
 
     kind = "one label"
     output = "class"
+    compares_members = True
 
     @property
     def n_classes(self) -> int:
@@ -173,9 +186,31 @@ class OneLabelTask(Task):
         targets[[] if left_out is None else left_out] = 0
         return SoftLabelObjective(network, targets)
 
-    def average(self, networks: Sequence[nn.Module], weights: Any = None) -> nn.Module:
-        """Return the (weighted) mean of the networks' probabilities."""
-        return Ensemble(networks, weights).eval()
+    def average(
+        self, networks: Sequence[nn.Module], weights: Any = None, offsets: Any = None
+    ) -> nn.Module:
+        """Return the (weighted) mean of the networks' probabilities, aligned by offsets."""
+        return Ensemble(networks, weights, offsets).eval()
+
+    def combined(
+        self, networks: Sequence[nn.Module], weights: Array, given: Any, balance: Any
+    ) -> Combined:
+        """Return weights by agreement, and offsets that make the class shares the class balance.
+
+        Both come from predictions for items with votes.
+        """
+        rows = np.flatnonzero(given.votes.covered)
+        if len(rows) > _COMPARED_ITEMS:
+            rows = np.random.default_rng(0).choice(rows, _COMPARED_ITEMS, replace=False)
+        items = as_inputs(given.inputs.take(rows))
+        probas = np.stack([proba_of(predict_logits(network, items)) for network in networks])
+        agreement = mean_agreement(probas.argmax(axis=2))
+        weights = weights * agreement_weights(agreement)
+        weights = weights / weights.sum()
+        mean = np.maximum(np.tensordot(weights, probas, axes=1), _SMALLEST_PROBA)
+        shares = self.class_balance(balance, given.votes, None)
+        offsets = alignment_offsets(shares, np.log(mean))
+        return Combined(weights, offsets, float(agreement.mean()))
 
     def collapsed(self, history: History) -> npt.NDArray[np.bool_]:
         """Whether the kept weights predict one class although the votes do not.
@@ -272,6 +307,30 @@ class OneLabelTask(Task):
             weights=mean.weights[place] / n_copies,
             members=views,
         )
+
+
+def mean_agreement(predicted: npt.NDArray[np.int64]) -> Array:
+    """Return how often each network predicts the class that another does, on average.
+
+    `predicted` are classes (networks, items). One network agrees with itself.
+
+    >>> mean_agreement(np.array([[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]]))
+    array([0.875, 0.875, 0.75 ])
+    """
+    same = np.array([(predicted == own).mean(axis=1) for own in predicted])
+    return np.asarray((same.sum(axis=1) - 1) / (len(predicted) - 1)) if len(same) > 1 else same[0]
+
+
+def agreement_weights(agreement: Array) -> Array:
+    """Return the weight of each network: the 8th power of its agreement, relative to the highest.
+
+    The votes and the features do not show which of the networks is right, but one that contradicts
+    all others seldom is.
+
+    >>> agreement_weights(np.array([0.875, 0.875, 0.75])).round(2)
+    array([1.  , 1.  , 0.29])
+    """
+    return np.asarray((agreement / max(agreement.max(), _SMALLEST_PROBA)) ** _AGREEMENT_POWER)
 
 
 def chosen_class_balance(

@@ -302,7 +302,9 @@ class SeveralLabelsTask(Task):
         targets = (1 - unsure) * (gold.presence == 1) + unsure / 2
         return SoftPresenceObjective(network, targets, known, np.zeros(len(self.labels), bool))
 
-    def average(self, networks: Sequence[nn.Module], weights: Any = None) -> nn.Module:
+    def average(
+        self, networks: Sequence[nn.Module], weights: Any = None, offsets: Any = None
+    ) -> nn.Module:
         """Return the mean of P(present), with separate weights for each label."""
         return LabelEnsemble(networks, None if weights is None else np.asarray(weights)).eval()
 

@@ -287,7 +287,9 @@ class SpansTask(Task):
         targets[[] if left_out is None else left_out] = 0
         return SoftTokenObjective(self.adapted(network), targets)
 
-    def average(self, networks: Sequence[nn.Module], weights: Any = None) -> nn.Module:
+    def average(
+        self, networks: Sequence[nn.Module], weights: Any = None, offsets: Any = None
+    ) -> nn.Module:
         """Return the (weighted) mean of the networks' probabilities."""
         return Ensemble(networks, weights).eval()
 

@@ -16,7 +16,7 @@ from wiesel.io.dataset import Split
 from wiesel.row_ids import in_order_of
 from wiesel.spans.documents import Documents
 from wiesel.threads import one_thread
-from wiesel.training.mapped import portable, release_pages, reopen
+from wiesel.training.mapped import portable, read_rows, reopen
 from wiesel.training.token_inputs import TokenInputs
 from wiesel.votes import VoteMatrix
 
@@ -38,10 +38,8 @@ Batchable = Tensor | dict[str, Tensor]
 
 _CHECKED_BYTES = 64 * 2**20
 _VECTORS = "Turn texts and pictures into numbers first, for example with wiesel.TextFeatures."
-_MAPPED_BYTES = 512 * 2**20
-"""How many bytes of a memory-mapped file may stay in memory."""
-_READ_AROUND = 2**16
-"""How many bytes the operating system maps around an item that is read."""
+_MAPPED_BYTES = 64 * 2**20
+"""Larger memory-mapped files are read item by item, so that they never are in memory."""
 
 
 class Inputs(Protocol):
@@ -182,7 +180,6 @@ class ArrayInputs:
             _refuse_no_features(tuple(values.shape), name)
         self._values, self.columns = _shared(values), columns
         self.item_bytes = 4 * int(np.prod(values.shape[1:], dtype=np.int64))
-        self._n_mapped = 0
         self._check_finite(name)
 
     def __len__(self) -> int:
@@ -199,12 +196,9 @@ class ArrayInputs:
         """Return the items at these positions as one tensor."""
         if isinstance(self._values, Tensor):
             return _network_dtype(self._values[torch.from_numpy(rows)])
-        taken = _network_dtype(torch.from_numpy(_native(self._values[rows])))
-        self._n_mapped += len(rows) * (self.item_bytes + _READ_AROUND)
-        if self._n_mapped > _MAPPED_BYTES:
-            release_pages(self._values)
-            self._n_mapped = 0
-        return taken
+        is_large = isinstance(self._values, np.memmap) and self._values.nbytes > _MAPPED_BYTES
+        taken = read_rows(self._values, rows) if is_large else self._values[rows]
+        return _network_dtype(torch.from_numpy(_native(taken)))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_values": portable(self._values)}

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 
 from wiesel.errors import FeatureError, MissingExtraError, ParameterError, TrainingError
-from wiesel.io.ray_mailbox import Mailbox
-from wiesel.io.ray_session import load_ray, ray_session
+from wiesel.io.ray_session import Mailbox, load_ray, ray_session
 from wiesel.nn.stacking import stack_modules
 from wiesel.nn.streams import RandomStreams
 from wiesel.parameters import check_number

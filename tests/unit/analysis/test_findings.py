@@ -3,6 +3,7 @@ import pytest
 
 from wiesel import VoteMatrix
 from wiesel.analysis import findings
+from wiesel.analysis.findings import vote_findings
 
 
 def found(votes, gold=None):
@@ -276,3 +277,16 @@ def test_a_contrary_voter_is_one_finding_and_not_a_conflict_with_everybody():
     table = findings(VoteMatrix.from_dense(dense, ["ham", "spam"], names))
     assert table.frame["kind"].to_list() == ["contrary"]
     assert str(table).startswith("1 finding\n")
+
+
+def test_a_catch_all_is_named_with_its_share():
+    """'other' votes on the 60 of 100 items that no other voter votes on."""
+    dense = np.full((100, 3), -1)
+    dense[:20, 0], dense[10:40, 1], dense[40:, 2] = 1, 2, 0
+    votes = VoteMatrix.from_dense(dense, ["rest", "b", "c"], ["one", "two", "other"])
+    (found,) = [each for each in vote_findings(votes) if each.kind == "catch_all"]
+    assert (list(found.voters), found.value) == (["other"], 0.6)
+    assert "votes 'rest' on 60.0 % of the items, and almost only where" in found.sentence
+    dense[:40:2, 2] = 0  # and on half of theirs: it is a voter as any other
+    again = VoteMatrix.from_dense(dense, ["rest", "b", "c"], ["one", "two", "other"])
+    assert "catch_all" not in {each.kind for each in vote_findings(again)}

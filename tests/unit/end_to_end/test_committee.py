@@ -34,9 +34,11 @@ from wiesel.errors import (
     WieselWarning,
 )
 from wiesel.label_models.majority_vote import vote_balance
+from wiesel.label_models.vote_products import alignment_offsets
 from wiesel.nn import CNN, Linear
 from wiesel.tasks import OneLabelTask
 from wiesel.tasks.explaining import each_left_out
+from wiesel.tasks.one_label import agreement_weights, mean_agreement
 from wiesel.training import seeded
 
 # So few steps may end in one class; here that is no matter.
@@ -72,16 +74,64 @@ def with_gold_votes() -> Committee:
     return committee().fit(X, copied(VOTES, 2), validation)
 
 
-def test_networks_count_the_same_without_gold(fitted: Committee):
+def test_without_gold_networks_count_by_agreement_and_shares_are_the_class_balance(
+    fitted: Committee,
+):
     assert list(fitted.member_weights_) == BINARY
-    assert [max(1, len(member.members_)) for member in fitted.members_] == [1, 2, 2]
-    weights = np.array(list(fitted.member_weights_.values()))
-    assert weights == pytest.approx([0.2, 0.4, 0.4])
+    counts = np.array([max(1, len(member.members_)) for member in fitted.members_])
+    assert counts.tolist() == [1, 2, 2]
+    probas, weights = fitted.member_probas(X), np.array(list(fitted.member_weights_.values()))
+    covered = probas[:, VOTES.covered].argmax(axis=2)
+    agreement = mean_agreement(covered)
+    expected = counts * agreement_weights(agreement)
+    assert weights == pytest.approx(expected / expected.sum())
+    assert fitted.selection_["agreement"] == pytest.approx(agreement.mean())
     assert fitted.selection_["by"] == "last epoch"
-    mean = np.tensordot(weights, fitted.member_probas(X), axes=1)
+    mean = np.tensordot(weights, probas, axes=1) * np.exp(fitted.offsets_)
+    mean /= mean.sum(axis=1, keepdims=True)
     assert np.allclose(fitted.predict_proba(X), mean, atol=1e-6)
+    balance = fitted.members_[0].label_model_.class_balance_
+    assert np.allclose(mean[VOTES.covered].mean(axis=0), balance, atol=1e-3)
     assert np.allclose(fitted.spread(X), fitted.member_probas(X).std(axis=0))
     assert fitted.spread(X).max() > 0
+
+
+def test_a_member_that_contradicts_the_others_loses_its_weight():
+    """The third agrees with either on 3 of 4 items, and these two with each other on all."""
+    three = mean_agreement(np.array([[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]]))
+    assert three.tolist() == [0.875, 0.875, 0.75]
+    assert agreement_weights(three) == pytest.approx([1, 1, (6 / 7) ** 8])
+    two = mean_agreement(np.array([[0, 0, 1, 1], [0, 0, 0, 1]]))
+    assert agreement_weights(two).tolist() == [1, 1], "either of two may be right"
+    assert mean_agreement(np.array([[0, 1]])).tolist() == [1]
+    assert np.isfinite(agreement_weights(np.zeros(3))).all()
+
+
+def test_a_member_that_collapses_without_gold_is_outvoted(monkeypatch: pytest.MonkeyPatch):
+    """A class of nearly all items is predicted for all: leaving that out left the outlier alone."""
+    monkeypatch.setattr(OneLabelTask, "collapsed", lambda task, history: np.array(True))
+    assert list(committee().fit(X, VOTES).member_weights_) == BINARY
+
+
+def test_shares_that_agree_already_are_left_alone():
+    proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
+    offsets = alignment_offsets(proba.mean(axis=0), np.log(proba))
+    assert offsets == pytest.approx([0, 0], abs=1e-12)
+
+
+def test_offsets_come_back_from_disk_and_must_fit(fitted: Committee, tmp_path: Path):
+    assert np.abs(fitted.offsets_).max() > 0
+    fitted.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert np.array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    assert loaded.offsets_.tolist() == list(fitted.offsets_)
+
+    def forge(manifest: dict[str, Any]) -> None:
+        manifest["learned"]["offsets"] = [1.0]
+
+    rewrite(tmp_path / "model", forge)
+    with pytest.raises(SavedModelError, match="offsets"):
+        load_model(tmp_path / "model")
 
 
 def test_what_members_say_of_the_votes_is_averaged(fitted: Committee):

@@ -80,7 +80,7 @@ def test_a_comparison_goes_on_where_it_stopped(results, made, monkeypatch, capsy
 
     monkeypatch.setitem(METHODS, "quick", Method(quick))
     monkeypatch.setitem(METHODS, BASELINE, Method(brief))
-    monkeypatch.setattr(compare, "chosen_specs", lambda half, limit: [made.spec])
+    monkeypatch.setattr(compare, "chosen_specs", lambda *_: [made.spec])
     compare.main(["--methods", "quick"])
     compare.main(["--methods", "quick"])
     assert trained == [TINY]

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 from experiments.tasks.cards import CARDS
+from experiments.tasks.families import TASKS_PER_HALF, family_specs
 from experiments.tasks.halves import BASE_HALVES
 from experiments.tasks.skew import class_shares, n_items_with_skew
 from experiments.tasks.specs import STYLES, all_specs, spec_named
@@ -70,3 +71,12 @@ def test_a_skew_leaves_what_the_rarest_class_allows():
     assert class_shares(3, 4) * 7 == pytest.approx([4, 2, 1])
     assert n_items_with_skew([100, 100, 10], 4) == pytest.approx(70)
     assert n_items_with_skew([100, 100, 10], None) == 210
+
+
+def test_the_families_are_those_of_the_committed_listing_in_both_halves():
+    lines = [f"{spec.fingerprint} {spec.describe()}" for spec in family_specs()]
+    assert LISTING.with_name("families_listing.txt").read_text().splitlines() == lines
+    for half in ("choose", "confirm"):
+        of_half = [spec for spec in family_specs() if spec.half == half]
+        assert {spec.family for spec in of_half} == set(TASKS_PER_HALF)
+        assert 25 <= sum(spec.is_quick for spec in of_half) == len(of_half) / 2

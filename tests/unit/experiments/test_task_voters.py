@@ -1,5 +1,8 @@
+import itertools
+
 import numpy as np
 import pytest
+from experiments.tasks.families import FamilyPlan
 from experiments.tasks.rules import (
     Material,
     classifier_votes,
@@ -95,3 +98,36 @@ def test_the_same_numbers_draw_the_same_votes():
     )
     assert (first == again).all()
     assert (first != other).any()
+
+
+def family_plan(**options):
+    return FamilyPlan("keywords", 8, 0.7, 0.3, 100, **options)
+
+
+def test_a_catch_all_alone_votes_for_its_class_where_no_other_does():
+    of = material(4)
+    plan = family_plan(unnamed="largest", catch_all=0.5)
+    votes = draw_votes(plan, of, np.random.default_rng(0))
+    largest = np.bincount(of.y).argmax()
+    own = (votes == largest).any(axis=0)
+    assert own.sum() == 1
+    fires = votes[:, own][:, 0] >= 0
+    assert fires.mean() == pytest.approx(0.5, abs=0.01)
+    assert (votes[fires] >= 0).sum() == fires.sum()
+
+
+def test_a_class_without_rules_is_named_by_nobody():
+    of = material(4)
+    votes = draw_votes(family_plan(unnamed="largest"), of, np.random.default_rng(0))
+    assert set(np.unique(votes)) == {-1, 0, 1, 2, 3} - {np.bincount(of.y).argmax()}
+
+
+def test_voters_with_a_shared_cause_agree_more_often_than_others():
+    of = material(2)
+    plans = [FamilyPlan("crowd", 8, 0.6, 0.9, 100, causes=causes) for causes in (0, 1)]
+    free, shared = (draw_votes(plan, of, np.random.default_rng(0)) for plan in plans)
+
+    def most_agreement(votes):
+        return max((a == b).mean() for a, b in itertools.combinations(votes.T, 2))
+
+    assert most_agreement(shared) > most_agreement(free) + 0.1

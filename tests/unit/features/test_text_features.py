@@ -216,3 +216,41 @@ def test_a_table_is_refused_instead_of_reading_the_names_of_its_columns(table: A
     for read in (small().fit, small().fit(TEXTS).transform):
         with pytest.raises(FeatureError, match=r"not as a table: .*table\['text'\]"):
             read(table)
+
+
+def test_many_texts_teach_the_terms_and_evenly_spaced_ones_the_directions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"w{k}" for k in rng.integers(0, 40, 8)) for _ in range(90)]
+    every = small(min_count=2).fit(texts)
+    monkeypatch.setattr("wiesel.features.tfidf.SAMPLE", 30)
+    monkeypatch.setattr("wiesel.features.tfidf._AT_ONCE", 7)
+    monkeypatch.setattr("wiesel.features.text._AT_ONCE", 20)
+    some = small(min_count=2).fit(pl.Series(texts))
+    assert some.weights_.terms == every.weights_.terms  # type: ignore[union-attr]
+    assert some.weights_.idf.tolist() == every.weights_.idf.tolist()  # type: ignore[union-attr]
+    # Without the texts between, the directions are those of the sample alone.
+    weighted = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, min_df=2).fit(texts)
+    directions = TruncatedSVD(3, algorithm="arpack").fit(weighted.transform(texts[::3])).components_
+    found = some.weights_.components  # type: ignore[union-attr]
+    np.testing.assert_allclose(np.abs(found), np.abs(directions), atol=1e-3)
+    vectors = small(min_count=2).fit_transform(texts)
+    np.testing.assert_array_equal(vectors, some.transform(texts))
+    one_by_one = np.concatenate([some.transform([text]) for text in texts])
+    np.testing.assert_allclose(vectors, one_by_one, atol=1e-5)
+
+
+def test_many_texts_without_a_frequent_term_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wiesel.features.tfidf.SAMPLE", 3)
+    with pytest.raises(FeatureError, match="No term occurs in 2 or more of the 6 texts"):
+        small(min_count=2).fit([f"word{k}" for k in range(6)])
+
+
+def test_many_texts_are_counted_with_phrases_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["a good film", "a bad film", "good plot", "bad plot"] * 3
+    every = small(longest_phrase=2).fit(texts)
+    monkeypatch.setattr("wiesel.features.tfidf.SAMPLE", 4)  # every third text: one of each
+    some = small(longest_phrase=2).fit(texts)
+    assert some.weights_.terms == every.weights_.terms  # type: ignore[union-attr]
+    assert some.transform(texts).shape == every.transform(texts).shape

@@ -8,8 +8,8 @@ import pytest
 
 from wiesel import DawidSkene, Snorkel, Triplet, VoteMatrix, summarize
 from wiesel.datasets import make_votes
-from wiesel.io import VoteParts, write_votes
-from wiesel.io.kept_sums import KeptSums
+from wiesel.io import VoteParts, vote_parts, write_votes
+from wiesel.io.vote_parts import KeptSums
 from wiesel.label_models.base import LabelModel
 
 
@@ -54,9 +54,7 @@ class Killed(BaseException):
 
 def interrupted(folder: Path, model: LabelModel, after: int, monkeypatch: pytest.MonkeyPatch):
     """Fit until some files have been read; return how many sums over files were done."""
-    from wiesel.io import kept_sums
-
-    read = kept_sums.read_votes
+    read = vote_parts.read_votes
     seen: list[Path] = []
 
     def mortal(file: Path) -> VoteMatrix:
@@ -66,7 +64,7 @@ def interrupted(folder: Path, model: LabelModel, after: int, monkeypatch: pytest
         return read(file)
 
     with monkeypatch.context() as patched:
-        patched.setattr(kept_sums, "read_votes", mortal)
+        patched.setattr(vote_parts, "read_votes", mortal)
         with pytest.raises(Killed):
             model.fit(parts(folder))
 
@@ -138,9 +136,7 @@ def test_a_function_without_a_name_is_summed_without_being_kept(folder: Path) ->
 def test_large_sums_are_written_after_several_files(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wiesel.io import kept_sums
-
-    monkeypatch.setattr(kept_sums, "_SMALL", 16)  # six voters and two classes: far more
+    monkeypatch.setattr(vote_parts, "_SMALL", 16)  # six voters and two classes: far more
     interrupted(folder, DawidSkene(), 3, monkeypatch)
     rest = parts(folder)
     assert DawidSkene().fit(rest).predict_proba(rest.read()).shape == (120, 2)

@@ -21,9 +21,8 @@ from wiesel.lfs import (
     write_batch_requests,
 )
 from wiesel.lfs.completions import Completion, Question
-from wiesel.lfs.prices import Price, count_tokens
 from wiesel.lfs.prompt_rules import Prompt
-from wiesel.lfs.spending import Budget, BudgetReached, Spending
+from wiesel.lfs.spending import Budget, BudgetReached, Price, Spending, count_tokens
 from wiesel.progress import listening
 
 LABELS = ["ham", "spam"]

@@ -13,8 +13,7 @@ from wiesel import apply_lfs, prompt
 from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.lfs import ChatClient, FailureLog
 from wiesel.lfs.completions import Completion, Question, answer_schema
-from wiesel.lfs.pace import Pace, retry_after
-from wiesel.lfs.sending import ChatError
+from wiesel.lfs.sending import ChatError, Pace, retry_after
 
 LABELS = ["ham", "spam"]
 ROWS = [{"text": "a prize"}, {"text": "see you"}]

@@ -5,8 +5,7 @@ import pytest
 from wiesel import keywords, regex, threshold
 from wiesel.errors import LabelingFunctionError
 from wiesel.lfs import load_lfs
-from wiesel.lfs.rules_file import read_off, read_rules
-from wiesel.lfs.rules_writing import rule_text, with_off, with_rule, without_rule
+from wiesel.lfs.rules_file import read_off, read_rules, rule_text, with_off, with_rule, without_rule
 
 FILE = """# my rules
 labels = ["ham", "spam"]

@@ -113,3 +113,17 @@ def test_evaluating_puts_every_part_back_into_its_mode():
     with evaluating(net):
         assert not any(part.training for part in net.modules())
     assert [part.training for part in net.modules()] == modes == [True, True, True, True, False]
+
+
+def test_a_perceptron_without_calls_of_its_layers_answers_the_same() -> None:
+    net = MLP(6, 3, hidden=(5, 4)).eval()
+    net.layers[1] = nn.Tanh()  # a layer of the user's choice
+    items = torch.randn(7, 6)
+    assert torch.equal(net(items), net.layers(items))
+
+
+def test_a_hook_on_a_layer_of_a_perceptron_sees_what_it_returns() -> None:
+    net, seen = MLP(6, 3).eval(), []
+    net.layers[0].register_forward_hook(lambda layer, inputs, found: seen.append(found.shape))
+    net(torch.zeros(2, 6))
+    assert seen == [(2, 50)]

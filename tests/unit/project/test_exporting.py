@@ -146,7 +146,10 @@ def test_batches_without_a_word_are_predicted(tmp_path):
         assert np.allclose(found, made.model.predict_proba(made.inputs({"text": texts})), atol=1e-6)
 
 
-def test_networks_of_many_layers_and_committees_are_exported(tmp_path):
+@pytest.mark.parametrize("with_gold", [True, False])
+def test_networks_of_many_layers_and_committees_are_exported(tmp_path, with_gold):
+    """Without gold, a committee has offsets of its logits."""
+
     def network(width):
         return torch.nn.Sequential(
             torch.nn.Linear(width, 5), torch.nn.BatchNorm1d(5), torch.nn.Tanh(),
@@ -157,7 +160,8 @@ def test_networks_of_many_layers_and_committees_are_exported(tmp_path):
     features = Standardizer()
     X = np.random.default_rng(0).normal(3, 2, (N_ITEMS, 4)).astype(np.float32) + GOLD[:, None]
     Z = features.fit_transform(X)
-    model = ws.Committee(network(4), **QUICK).fit(Z, VOTES, validation=(Z, GOLD))
+    model = ws.Committee(network(4), **QUICK)
+    model.fit(Z, VOTES, validation=(Z, GOLD) if with_gold else None)
     model.end_model_ = model.end_model_.eval()
     model.save(tmp_path / "model", features=features)
     made = load_bundle(tmp_path / "model", network(4))

@@ -439,3 +439,18 @@ def test_dev_rows_are_judged_by_networks_that_have_not_learned_them(first_run):
     dev = data.vectors.by_split["dev"]
     assert np.array_equal(outcome.proba["dev"], model.out_of_fold_proba(dev))
     assert not np.array_equal(outcome.proba["dev"], model.predict_proba(dev))
+
+
+def test_vectors_of_many_rows_are_written_in_blocks_and_are_the_same(tmp_path, monkeypatch):
+    for name in ("whole", "blocks"):
+        (tmp_path / name).mkdir()
+    whole, _ = run(tiny_project(tmp_path / "whole"))
+    monkeypatch.setattr("wiesel.project.vectors._BLOCK_ROWS", 7)
+    folder = tiny_project(tmp_path / "blocks")
+    blocks, _ = run(folder)
+    vectors = blocks.prepared.data.vectors
+    assert isinstance(vectors.train, np.memmap)
+    for name, expected in whole.prepared.data.vectors.by_split.items():
+        np.testing.assert_array_equal(vectors.by_split[name], expected)
+    again, said = run(folder)
+    assert again.prepared.data.vectors.reused, said

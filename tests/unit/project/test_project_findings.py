@@ -30,7 +30,7 @@ def votes_and_gold(*balance: float) -> tuple[VoteMatrix, np.ndarray]:
     )
 
 
-def test_an_unknown_balance_of_several_classes_is_asked_for():
+def test_an_unknown_balance_is_asked_for():
     votes, gold = votes_and_gold(0.5, 0.3, 0.2)
     sentence = kinds(votes)["unknown_balance"]
     assert "the shares of the 3 classes are guessed from the votes, with 'class_0' at" in sentence
@@ -38,7 +38,19 @@ def test_an_unknown_balance_of_several_classes_is_asked_for():
     assert "unknown_balance" not in kinds(votes, gold)
     assert "unknown_balance" in kinds(votes, np.full_like(gold, -1)), "nobody labeled the dev rows"
     assert "unknown_balance" not in kinds(votes, class_balance="votes")
-    assert "unknown_balance" not in kinds(votes_and_gold(0.6, 0.4)[0])
+    assert "of the 2 classes" in kinds(votes_and_gold(0.6, 0.4)[0])["unknown_balance"]
+
+
+def test_members_of_a_committee_that_disagree_are_named_with_what_settles_it():
+    votes, _ = votes_and_gold(0.5, 0.3, 0.2)
+    rows = pl.DataFrame({"id": [str(item) for item in range(votes.n_items)]})
+    given = {"train": votes}, {"train": Split(rows, np.full(votes.n_items, -1))}
+    (found, *_) = project_findings(*given, agreement=0.7)
+    assert found.kind == "members_disagree"
+    assert "for only 70.0 % of the rows with votes" in found.sentence
+    assert "Label 20 rows, or set class_balance" in found.sentence
+    kinds_of = [{each.kind for each in project_findings(*given, agreement=a)} for a in (0.9, None)]
+    assert "members_disagree" not in kinds_of[0] | kinds_of[1]
 
 
 def test_the_balance_of_the_project_is_compared_with_the_votes():

@@ -12,7 +12,7 @@ from wiesel.errors import FeatureError
 from wiesel.io.dataset import Dataset as Loaded
 from wiesel.io.dataset import Split
 from wiesel.training.inputs import ArrayInputs, as_inputs, is_matrix, move, part
-from wiesel.training.mapped import release_pages
+from wiesel.training.mapped import read_rows, release_pages
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,10 @@ def test_what_holds_no_vectors_is_refused_with_the_way_to_them(values, cure: str
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux says what is mapped")
-def test_what_was_read_of_a_mapped_file_does_not_stay_in_memory(tmp_path: Path) -> None:
+def test_what_was_read_of_a_mapped_file_does_not_stay_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wiesel.training.inputs._MAPPED_BYTES", 2**20)  # a small file counts, too
     file = tmp_path / "features.npy"
     np.save(file, np.ones((40_000, 100), dtype=np.float32))
     mapped = np.load(file, mmap_mode="r")
@@ -147,6 +150,26 @@ def test_what_was_read_of_a_mapped_file_does_not_stay_in_memory(tmp_path: Path) 
     assert _mapped_kilobytes(file) < 10_000
 
 
+@pytest.mark.parametrize("shape", [(50,), (50, 3), (50, 2, 2)])
+def test_rows_of_a_mapped_file_are_those_of_the_array(tmp_path: Path, shape: tuple[int, ...]):
+    values = np.random.default_rng(0).normal(size=shape)
+    np.save(tmp_path / "X.npy", values)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    for rows in ([], [7], [3, 4, 5, 9, 9, 10, 0], list(range(50))):
+        chosen = np.array(rows, dtype=np.int64)
+        np.testing.assert_array_equal(read_rows(mapped, chosen), values[chosen])
+    np.testing.assert_array_equal(read_rows(mapped[10:], np.array([2, 0])), values[[12, 10]])
+
+
+def test_a_mapped_file_that_became_shorter_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", np.zeros((50, 3)))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    with (tmp_path / "X.npy").open("r+b") as file:
+        file.truncate(600)
+    with pytest.raises(FeatureError, match=r"X\.npy, which ends early"):
+        read_rows(mapped, np.array([0, 49]))
+
+
 def test_a_mapped_file_that_may_be_changed_keeps_its_changes(tmp_path: Path) -> None:
     file = tmp_path / "features.npy"
     np.save(file, np.zeros((4, 2), dtype=np.float32))
@@ -154,6 +177,7 @@ def test_a_mapped_file_that_may_be_changed_keeps_its_changes(tmp_path: Path) -> 
     mine[0] = 3
     release_pages(mine)
     assert mine[0].tolist() == [3, 3]
+    assert read_rows(mine, np.array([0])).tolist() == [[3, 3]]
 
 
 def _mapped_kilobytes(file: Path) -> int:

@@ -9,7 +9,7 @@ from wiesel.end_to_end.linear_models import CrossFit, LinearModel
 from wiesel.end_to_end.readings.base import Array, EvidenceLabelModel, SideInformation
 from wiesel.errors import FeatureError, WieselWarning, warn_user
 from wiesel.label_models.majority_vote import vote_balance
-from wiesel.label_models.vote_products import class_shares, normalize_rows, vote_totals
+from wiesel.label_models.vote_products import alignment_offsets, class_shares, vote_totals
 from wiesel.labels import class_prior
 from wiesel.parameters import check_number
 from wiesel.training import Inputs, as_inputs
@@ -26,7 +26,6 @@ _PSEUDO_VOTES = 10.0
 or toward votes on which the features carry no information (FeatureChecked)."""
 _GAIN = 0.5
 """How far an average vote moves the probability of its class from the class balance to 1."""
-_ALIGNING_ROUNDS, _ALIGNING_STEP = 30, 0.7
 
 
 @dataclass(eq=False, kw_only=True)
@@ -212,23 +211,3 @@ class FeatureChecked(FeatureLabelModel):
 def _log_factor(factor: Array) -> Array:
     logarithm: Array = np.log(np.maximum(factor, _SMALLEST_FACTOR))
     return logarithm
-
-
-def alignment_offsets(balance: Array, logits: Array) -> Array:
-    """Return offsets for the logits of soft labels that make the class shares match the balance.
-
-    The match is approximate, by iterative proportional fitting.
-
-    >>> logits = np.log([[0.9, 0.1], [0.6, 0.4]])
-    >>> moved = logits + alignment_offsets(np.array([0.5, 0.5]), logits)
-    >>> normalize_rows(moved), moved.mean(axis=0).round(3)
-    (array([...]), array([0.5, 0.5]))
-    """
-    # Offsets are factors of the probabilities, so the rounds need no further exponentials.
-    proba, offsets = logits.copy(), np.zeros(len(balance))
-    normalize_rows(proba)
-    for _ in range(_ALIGNING_ROUNDS):
-        factors = np.exp(offsets)
-        shares = factors * ((1 / (proba @ factors)) @ proba) / len(proba)
-        offsets += _ALIGNING_STEP * np.log(balance / np.maximum(shares, _SMALLEST_SHARE))
-    return offsets

@@ -4,7 +4,7 @@ It has columns, constants, comparisons, arithmetic and the functions in `functio
 and nothing else, so an untrusted condition can neither open a file nor run code.
 """
 
-from wiesel.lfs.conditions.functions import FUNCTIONS
 from wiesel.lfs.conditions.parser import parse_condition
+from wiesel.lfs.conditions.terms import FUNCTIONS
 
 __all__ = ["FUNCTIONS", "parse_condition"]

@@ -18,9 +18,16 @@ from typing import Any
 import polars as pl
 
 from wiesel.errors import ParameterError, suggest
-from wiesel.lfs.conditions.functions import FUNCTIONS, Function
-from wiesel.lfs.conditions.terms import Term, check_alike, need
-from wiesel.lfs.conditions.tokens import Token, problem, tokens_of
+from wiesel.lfs.conditions.terms import (
+    FUNCTIONS,
+    Function,
+    Term,
+    Token,
+    check_alike,
+    need,
+    problem,
+    tokens_of,
+)
 
 __all__ = ["parse_condition"]
 

@@ -25,12 +25,11 @@ import numpy as np
 from wiesel.lfs.fingerprints import referenced_globals
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.loading import is_lf_module, load_module
-from wiesel.lfs.polars_code import packed_expression, unpacked_expression
 from wiesel.lfs.preprocessing import Preprocessor
 from wiesel.lfs.python_function import PythonFunction
 from wiesel.lfs.rules import Rule
 from wiesel.lfs.rules_file import rule_of_own
-from wiesel.lfs.table_rules import PolarsExpression
+from wiesel.lfs.table_rules import PolarsExpression, packed_expression, unpacked_expression
 
 __all__ = ["is_portable", "pack_lfs", "unpack_lfs"]
 
