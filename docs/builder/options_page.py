@@ -11,7 +11,7 @@ from wiesel.multilabel import PerLabel
 from wiesel.nn import GraphLayers
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.options import Option, options_of
-from wiesel.spans import HiddenMarkov, SpanTwoStage, SpanWeaSEL
+from wiesel.spans import HiddenMarkov
 
 __all__ = ["options_page"]
 
@@ -90,13 +90,11 @@ SYMBOLS: dict[str, dict[str, str]] = {
         "smoothing": r"prior counts of $\pi_j$",
         "transition_smoothing": "prior counts of $T$",
     },
-    "SpanTwoStage": {"end_model": "$f$", "label_model": "$q$"},
-    "SpanWeaSEL": {"end_model": "$f$"},
 }
 """The symbol of an option in docs/understand, by class."""
 OTHERS: dict[str, tuple[type, ...]] = {
     "Several labels for one item": (PerLabel,),
-    "Spans of text": (HiddenMarkov, SpanTwoStage, SpanWeaSEL),
+    "Spans of text": (HiddenMarkov,),
     "Features": (TextFeatures, TabularFeatures, ImageFeatures, TokenFeatures),
 }
 """Classes with options that are not in the registry of methods, by heading."""

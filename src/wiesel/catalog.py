@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from wiesel import end_to_end, label_models
+from wiesel import end_to_end, label_models, spans
 from wiesel.end_to_end import EndToEndModel, readings
 from wiesel.end_to_end.old_models import upgraded
 from wiesel.end_to_end.storage import Saved, restore_end_to_end
@@ -16,12 +16,11 @@ from wiesel.label_models.storage import ARRAYS, fitted_label_model
 from wiesel.multilabel.storage import restore_per_label
 from wiesel.registry import JoinedRegistries, Method, find_method, registered_classes
 from wiesel.saving import read_folder
-from wiesel.spans.storage import restore_span_model
 
 __all__ = ["METHODS", "load_model", "method", "restored"]
 
 METHODS: Mapping[str, Method] = JoinedRegistries(
-    label_models.REGISTRY, readings.REGISTRY, end_to_end.REGISTRY
+    label_models.REGISTRY, readings.REGISTRY, spans.REGISTRY, end_to_end.REGISTRY
 )
 """All methods by name: label models and end-to-end methods, including yours."""
 
@@ -64,11 +63,9 @@ def restored(
     for role, module in (("end_model", end_model), ("encoder", encoder)):
         if module is not None and not isinstance(module, nn.Module):
             raise ParameterError(f"{role} must be a torch.nn.Module; got {module!r:.60}.")
-    if manifest.get("kind") == "spans":
-        return restore_span_model(path, manifest, files, end_model)
-    if manifest.get("kind") == "multilabel":
-        if manifest.get("class") == "PerLabel":
-            return restore_per_label(manifest, files)
+    if manifest.get("kind") == "multilabel" and manifest.get("class") == "PerLabel":
+        return restore_per_label(manifest, files)
+    if manifest.get("kind") in ("multilabel", "spans"):
         manifest, files = upgraded(manifest, files)
     cls = _class_of(path, manifest.get("class"))
     if issubclass(cls, LabelModel):

@@ -10,11 +10,21 @@ LEVELS = (
     ("cli", "workbench"),
     ("aggregate", "compare", "plots", "project", "report", "testing"),
     ("catalog",),
-    ("end_to_end", "spans"),
+    ("end_to_end",),
     ("tasks",),
     ("training", "nn"),
     ("guidance",),
-    ("label_models", "analysis", "evaluation", "features", "lfs", "io", "datasets", "multilabel"),
+    (
+        "label_models",
+        "analysis",
+        "evaluation",
+        "features",
+        "lfs",
+        "io",
+        "datasets",
+        "multilabel",
+        "spans",
+    ),
     ("saving", "explain", "scikit_learn"),
     ("replacing",),
     ("votes",),
@@ -41,7 +51,7 @@ LEVELS = (
 )
 LEVEL_OF = {part: depth for depth, level in enumerate(LEVELS) for part in level}
 
-WITH_TORCH = {"end_to_end", "tasks", "spans", "training", "nn", "catalog", "testing"}
+WITH_TORCH = {"end_to_end", "tasks", "training", "nn", "catalog", "testing"}
 WITH_LAZY_TORCH = {"saving", "features"}
 
 

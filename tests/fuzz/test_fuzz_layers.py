@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from attacks import Tally, altered, damaged, forged, tree, tries
 
-from wiesel import load_model
+from wiesel import TwoStage, WeaSEL, load_model
 from wiesel.multilabel import (
     MultiLabelVotes,
     apply_multilabel_lfs,
@@ -19,11 +19,10 @@ from wiesel.multilabel import (
     read_multilabel_votes,
     write_multilabel_votes,
 )
+from wiesel.nn import BiLSTMTagger, LinearTagger
 from wiesel.spans import (
     Documents,
     HiddenMarkov,
-    SpanTwoStage,
-    SpanWeaSEL,
     TokenVotes,
     apply_span_lfs,
     gazetteer,
@@ -164,14 +163,16 @@ def token_votes() -> TokenVotes:
 @pytest.fixture(scope="module")
 def span_models(tmp_path_factory) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("spans")
-    quick = {"epochs": 1, "batch_size": 8, "progress": False}
+    quick = {"epochs": 1, "epoch_size": 40, "progress": False}
     made = {
         "hidden_markov": HiddenMarkov(),
-        "two_stage": SpanTwoStage(**quick),
-        "weasel": SpanWeaSEL(**quick),
+        "two_stage": TwoStage(HiddenMarkov(), BiLSTMTagger(3, hidden=4), **quick),
+        "weasel": WeaSEL(LinearTagger(3), warm_up=0, **quick),
     }
+    votes = token_votes()
     for name, model in made.items():
-        model.fit(token_votes()).save(place / name)
+        given = (votes,) if isinstance(model, HiddenMarkov) else (votes.documents, votes)
+        model.fit(*given).save(place / name)
     return {name: place / name for name in made}
 
 

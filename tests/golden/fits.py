@@ -156,7 +156,7 @@ def _other_fits() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
         for gold in (False, True):
             title = f"labels/MultiLabel{name}{', gold' if gold else ''}"
             yield title, partial(several_labels, name, gold)
-    for name in ("HiddenMarkov", "SpanTwoStage", "SpanWeaSEL"):
+    for name in ("HiddenMarkov", "TwoStage", "WeaSEL"):
         yield f"spans/{name}", partial(spans, name)
 
 
@@ -247,6 +247,7 @@ def several_labels(name: str, with_gold: bool) -> dict[str, Any]:
 def spans(name: str) -> dict[str, Any]:
     """Fit a sequence model or a tagger."""
     import wiesel.spans as spans
+    from wiesel.nn import BiLSTMTagger
 
     texts = ["Ada met Bob", "so Bob met Ada in Bath again", "", "nobody was in Spain"] * 10
     functions = [
@@ -258,8 +259,15 @@ def spans(name: str) -> dict[str, Any]:
     votes = spans.apply_span_lfs(functions, documents, labels=["PER", "LOC"])
     if name == "HiddenMarkov":
         return {"proba": spans.HiddenMarkov().fit(votes).predict_proba(votes)}
-    model = getattr(spans, name)(epochs=3, progress=False).fit(votes)
-    return {"proba": model.predict_proba(documents), "soft labels": model.soft_labels(votes)}
+    how: dict[str, Any] = {"epochs": 3, "epoch_size": 64, "progress": False}
+    with seeded(0):
+        net = BiLSTMTagger(5)
+    model: Any = TwoStage(spans.HiddenMarkov(), net, **how)
+    if name == "WeaSEL":
+        model = WeaSEL(net, warm_up=2, **how)
+    model.fit(documents, votes)
+    soft = model.soft_labels(documents, votes)
+    return {"proba": model.predict_proba(documents), "soft labels": soft}
 
 
 def noted(found: dict[str, Any]) -> dict[str, dict[str, Any]]:

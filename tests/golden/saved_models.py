@@ -91,8 +91,9 @@ def _ask_spans(model: Any, given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if hasattr(model, "end_model_"):
         yield "spans", model.predict(texts)
         yield "proba", model.predict_proba(texts)
-        yield "soft labels", model.soft_labels(votes)
-        yield "explained", [str(one) for one in model.explain(votes)]
+        documents = votes.documents
+        yield "soft labels", model.soft_labels(documents, votes)
+        yield "explained", [str(model.explain(documents[k], votes[k])) for k in range(len(texts))]
     else:
         yield "spans", model.predict(votes)
         yield "proba", model.predict_proba(votes)

@@ -164,16 +164,22 @@ def _labels_method(name: str, gold: bool = False, own: bool = False, **options: 
 
 def _tagger(name: str, **options: Any) -> Case:
     def make() -> Any:
+        import wiesel
         import wiesel.spans as spans
+        from wiesel.nn import BiLSTMTagger
 
         votes = span_votes(TEXTS)
         if name == "HiddenMarkov":
             return spans.HiddenMarkov(**options).fit(votes)
-        features = spans.WordFeatures().fit(votes.documents)
         with seeded(4):
-            net = spans.BiLSTMTagger(features.sizes, 5, hidden=4)
-        quick = {"epochs": 3, "lr": 0.05, "batch_size": 4, "progress": False}
-        return getattr(spans, name)(end_model=net, **quick, **options).fit(votes)
+            net = BiLSTMTagger(5, {"words": 20, "shapes": 5}, hidden=4)
+        quick = {**QUICK, "batch_size": 4, **options}
+        if name == "WeaSEL":
+            model: Any = wiesel.WeaSEL(net, warm_up=2, **quick)
+        else:
+            first = quick.pop("label_model", spans.HiddenMarkov())
+            model = wiesel.TwoStage(first, net, **quick)
+        return model.fit(votes.documents, votes)
 
     return Case(make, "spans")
 
@@ -307,9 +313,9 @@ def _methods() -> dict[str, Case]:
         "labels-weasel-gold": _labels_method("WeaSEL", gold=True, encoder=(4,)),
         "spans-hidden_markov": _tagger("HiddenMarkov"),
         "spans-hidden_markov-any": _tagger("HiddenMarkov", only_supported=False),
-        "spans-two_stage": _tagger("SpanTwoStage"),
-        "spans-two_stage-snorkel": _tagger("SpanTwoStage", label_model=MajorityVote()),
-        "spans-weasel": _tagger("SpanWeaSEL", hidden=(4,)),
+        "spans-two_stage": _tagger("TwoStage"),
+        "spans-two_stage-snorkel": _tagger("TwoStage", label_model=MajorityVote()),
+        "spans-weasel": _tagger("WeaSEL", encoder=(4,)),
         "project": _project("", "mails"),
         "project-labels": _project("multi", "label mails"),
         "bundle-tfidf": _bundle("tfidf", "texts"),

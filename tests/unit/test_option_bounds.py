@@ -69,8 +69,6 @@ BOUNDS: dict[str, Bounds] = {
 }
 EXCEPTIONS: dict[tuple[str, str], Bounds] = {
     ("CorrelatedVoters", "shrinkage"): NUMBER,
-    ("SpanTwoStage", "batch_size"): COUNT,
-    ("SpanWeaSEL", "batch_size"): COUNT,
 }
 
 

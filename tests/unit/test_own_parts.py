@@ -26,9 +26,9 @@ from wiesel.errors import FeatureError, TrainingError, VoteError, WieselWarning
 from wiesel.lfs import from_model
 from wiesel.lfs.engines import Engine, LocalEngine
 from wiesel.multilabel import MultiLabelVotes
-from wiesel.nn import MLP
-from wiesel.spans import Documents, SpanTwoStage, apply_span_lfs, gazetteer
-from wiesel.training import History
+from wiesel.nn import MLP, LinearTagger
+from wiesel.spans import Documents, apply_span_lfs, gazetteer
+from wiesel.training import History, TokenInputs
 
 VOTES, GOLD = make_votes(120, n_voters=5, seed=3)
 X = make_features(GOLD, n_features=4, seed=3)
@@ -115,7 +115,7 @@ def test_an_own_label_model_is_checked_for_several_labels_and_for_spans():
             return np.full((votes.n_items, votes.n_classes), 1.0)
 
     with pytest.raises(FeatureError, match="The soft labels by Ones of row"):
-        SpanTwoStage(label_model=Ones(), epochs=1).fit(found)
+        TwoStage(Ones(), LinearTagger(3), **QUICK).fit(documents, found)
 
 
 @dataclass(eq=False)
@@ -270,28 +270,15 @@ def test_histories_of_an_own_training_engine_are_checked():
 
 
 def test_features_of_a_tagger_are_checked():
-    class OwnFeatures:
-        def __init__(self, make):
-            self.make = make
-
-        def fit(self, documents):
-            return self
-
-        def transform(self, documents):
-            return self.make(documents.n_tokens)
-
     documents = Documents.from_texts([f"Ada met Bob {k}." for k in range(9)])
-    found = apply_span_lfs([gazetteer("PER", ["Ada", "Bob"])], documents, labels=["PER"])
-    net = torch.nn.Identity()
-    for make, words in (
-        (lambda n: np.zeros((n, 3)), "must return a dict of arrays"),
-        (lambda n: {"x": np.full((n, 3), np.nan)}, "'x' have NaN or infinity for token 0"),
-        (lambda n: {"x": np.zeros((n + 1, 3))}, "of 46 tokens"),
+    n_tokens = documents.n_tokens
+    for features, words in (
+        (np.zeros((n_tokens, 3)), "are a dict of arrays"),
+        ({"x": np.full((n_tokens, 3), np.nan)}, "'x' have NaN or infinity for token 0"),
+        ({"x": np.zeros((n_tokens + 1, 3))}, "of 46 tokens"),
     ):
         with pytest.raises(FeatureError, match=words):
-            SpanTwoStage(
-                label_model=MajorityVote(), end_model=net, features=OwnFeatures(make), epochs=1
-            ).fit(found)
+            TokenInputs(documents, features)
 
 
 def test_no_message_names_a_private_class():

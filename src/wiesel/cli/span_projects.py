@@ -50,7 +50,7 @@ def is_span_model(path: Path) -> bool:
     """Whether a folder contains a span model."""
     from wiesel.saving import read_manifest
 
-    return path.is_dir() and read_manifest(path).get("kind") == "spans"
+    return path.is_dir() and "spans" in map(read_manifest(path).get, ("task", "kind"))
 
 
 def explain_marked(model: Path, item: str, project: Path | None, confirm: Any) -> Answer:

@@ -86,18 +86,25 @@ def fit_tagger(  # noqa: PLR0913 - the options of the command line
     ] = "two_stage",
     text_column: TextColumn = "text",
     id_column: IdColumn = None,
-    epochs: Annotated[int, typer.Option(help="The number of passes over all texts.")] = 10,
+    epochs: Annotated[int | None, typer.Option(help="How long to train.")] = None,
     seed: Annotated[int, typer.Option(help="The seed of all random numbers.")] = 0,
 ) -> Answer:
     """Train a tagger on the votes of span functions and save it."""
-    from wiesel.spans import SpanTwoStage, SpanWeaSEL
+    from wiesel.end_to_end import EndToEndModel, TwoStage, WeaSEL
+    from wiesel.nn.names import end_model_by_name
+    from wiesel.project.settings import SPAN_END_MODEL
+    from wiesel.spans import HiddenMarkov
 
     votes = _votes(texts, lfs, labels, text_column, id_column)
-    kind = SpanTwoStage if method == "two_stage" else SpanWeaSEL
-    model = kind(epochs=epochs, seed=seed).fit(votes)
-    model.save(output)
+    network = end_model_by_name(SPAN_END_MODEL, None, len(votes.labels.tags), seed=seed)
+    how: dict[str, Any] = {"epochs": epochs, "seed": seed}
+    model: EndToEndModel = WeaSEL(network, **how)
+    if method == "two_stage":
+        model = TwoStage(HiddenMarkov(), network, **how)
+    model.fit(votes.documents, votes).save(output)
     last = model.history_.records[-1]["loss_end_model"]
-    text = f"Trained on {votes.documents!r} for {epochs} epochs; the last loss was {last:.4f}."
+    n_epochs = len(model.history_)
+    text = f"Trained on {votes.documents!r} for {n_epochs} epochs; the last loss was {last:.4f}."
     tell(f"Wrote {output}.")
     options = given_options(id=id_column, text=_other_than_text(text_column))
     step = command_line("wiesel", "spans", "predict", output, texts, *options)

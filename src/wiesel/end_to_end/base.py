@@ -14,7 +14,6 @@ from torch import nn
 from wiesel.end_to_end.checks import (
     check_divisible,
     check_end_model,
-    check_lengths,
     check_same_features,
     check_training_numbers,
     checked_objective,
@@ -190,7 +189,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         inputs = self.inputs_of(X)
         check_same_features(self.trained_on_, inputs, type(self).__name__)
         with explained(self.end_model_, inputs):
-            logits = predict_logits(self.end_model_, inputs)
+            logits = predict_logits(self.task_.predicting(self.end_model_), inputs)
         return checked_proba(self.task_.proba(logits, self.calibration_))
 
     def out_of_fold_proba(self, X: Any, y: Any = None) -> Array:
@@ -200,7 +199,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         items are predicted as by `predict_proba`. The labels `y` are not needed.
         """
         inputs = self.inputs_of(X)
-        proba = predicted_proba(self, inputs, len(inputs))
+        proba = predicted_proba(self, inputs, self.task_.n_rows(inputs))
         seen = self.learned_gold_
         return proba if seen is None else seen.replaced(inputs, proba)
 
@@ -208,7 +207,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """Return P(class) by every member, or by the one network: (members, n_items, n_classes)."""
         self.check_fitted()
         X = self.inputs_of(X)
-        return np.stack([predicted_proba(member, X, len(X)) for member in self.members_ or (self,)])
+        n_rows = self.task_.n_rows(X)
+        return np.stack([predicted_proba(member, X, n_rows) for member in self.members_ or (self,)])
 
     def spread(self, X: Any) -> Array:
         """Return how much the members disagree, (n_items, n_classes): a measure of uncertainty.
@@ -219,8 +219,9 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def predict(self, X: Any) -> Any:
         """Return the name of the predicted class of every item, or its labels as a tuple."""
-        proba = predicted_proba(self, X)
-        return self.task_.decide(proba, self.threshold_)
+        self.check_fitted()
+        X = self.task_.items(X)
+        return self.task_.decide(predicted_proba(self, X), self.threshold_, X)
 
     def one(self, label: str) -> Any:
         """With several labels, return the binary classifier of one of them."""
@@ -347,11 +348,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """
         resolve_device(self.device)
         task = self._task(given)
-        check_lengths(given)
+        task.check_items(given)
         if network is not None:
             check_end_model(network, given.inputs, task)
         held_out, gold = gold_validation(validation, task, network), given.labeled
-        if gold is None:
+        if gold is None and task.learns_gold:
             gold = validation_items(validation, held_out, given.votes)
         balance = getattr(self, "class_balance", None)
         return FitPlan(
@@ -369,7 +370,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def _items(self, given: FitInputs, task: Task) -> npt.NDArray[np.int64]:
         """Return the positions of the items to train on: those with votes."""
-        return covered_items(task.used(given.votes))
+        return covered_items(task.used(given.inputs, given.votes))
 
     def finish(self, fit: PlannedFit, history: History) -> None:
         """Store the results of a fit."""
@@ -393,11 +394,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def _task(self, given: FitInputs) -> Task:
         """Return the task of the arguments of `fit`; refuse a kind that the method cannot do."""
         task = task_of(given.labels) if given.labels else task_of_votes(given.votes)
-        if task.kind not in self.tasks:
-            raise ParameterError(
-                f"{type(self).__name__} does tasks with {' or '.join(self.tasks)} for each item; "
-                f"these votes are for {task.kind}. Committee, TwoStage and WeaSEL can do them."
-            )
+        task.check_does(self)
         return task
 
     def _select(self, validation: Validation | None) -> None:
@@ -420,7 +417,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def _tune(self, validation: Validation, proba: Array) -> None:
         """Calibrate, if the option says so, and tune the thresholds."""
         if getattr(self, "calibrated", False):
-            logits = predict_logits(self.end_model_, validation.inputs)
+            logits = predict_logits(self.task_.predicting(self.end_model_), validation.inputs)
             self.calibration_ = self.task_.calibration(logits, validation)
             proba = self.task_.proba(logits, self.calibration_)
         self.threshold_ = validation.best_threshold(proba)

@@ -29,7 +29,6 @@ __all__ = [
     "MODULE_ERRORS",
     "check_divisible",
     "check_end_model",
-    "check_lengths",
     "check_same_features",
     "check_training_numbers",
     "checked_objective",
@@ -95,22 +94,6 @@ def covered_items(covered: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return rows
 
 
-def check_lengths(given: FitInputs) -> None:
-    """Refuse inputs, votes and encoder features with different numbers of items."""
-    lengths = {"X": len(given.inputs)}
-    if given.votes is not None:
-        lengths["votes"] = given.votes.n_items
-    if given.features is not None:
-        lengths["encoder_X"] = len(given.features)
-    if len(set(lengths.values())) > 1:
-        described = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise FeatureError(
-            f"All inputs must have the same items in the same order, but {described}."
-        )
-    if not lengths["X"]:
-        raise FeatureError("There are no items: X is empty.")
-
-
 def is_classifier(end_model: object) -> bool:
     """Whether this is a scikit-learn classifier with probabilities, or a pipeline of one."""
     return hasattr(end_model, "fit") and hasattr(end_model, "get_params")
@@ -141,17 +124,22 @@ def check_end_model(end_model: nn.Module, inputs: Inputs, task: Task, name: str 
             f"The end model ends with {type(last).__name__}; it must return one logit for each "
             f"{task.output}. Drop that layer."
         )
-    n_outputs = len(task.labels)
+    n_outputs = task.n_outputs
     rows = np.arange(min(_TRIED_ITEMS, len(inputs)))
     with explained(end_model, inputs, name):
         logits = _tried(end_model, inputs, rows)
-    if tuple(logits.shape) != (len(rows), n_outputs):
+    batch = inputs.take(rows)
+    expected = task.logits_shape(batch, len(rows))
+    if tuple(logits.shape) != expected:
         two_classes = task.output == "class" and n_outputs == 2
         advice = " For two classes, return two logits." if two_classes else ""
         raise FeatureError(
-            f"The end model must return logits of the shape (items, {n_outputs}), one for each "
-            f"{task.output}; for {len(rows)} items it returned {tuple(logits.shape)}.{advice}"
+            f"The end model must return logits of the shape ({task.logits_axes}, {n_outputs}), one "
+            f"for each {task.output}; for {len(rows)} items it returned {tuple(logits.shape)}"
+            f"{'' if len(expected) == 2 else f' instead of {expected}'}.{advice}"
         )
+    if isinstance(batch, dict) and len(expected) > 2:
+        logits = logits[batch["mask"]]
     if not torch.isfinite(logits).all():
         row = int((~torch.isfinite(logits)).any(dim=1).nonzero()[0])
         raise FeatureError(
@@ -177,10 +165,10 @@ def gold_validation(
             "these items."
         )
     X, y = matched_gold(validation)
-    inputs = as_inputs(X, "validation X")
+    inputs = task.inputs(X, "validation X")
     held_out = task.held_out(inputs, y)
     n_gold = len(held_out.gold)
-    if n_gold != len(inputs) or not n_gold:
+    if n_gold != task.n_rows(inputs) or not n_gold:
         raise FeatureError(
             f"The validation set has {len(inputs)} inputs and {n_gold} gold labels; "
             "it needs gold for each, and at least one item."
@@ -272,7 +260,7 @@ def checked_objective(model: Any, network: nn.Module, plan: FitPlan) -> Objectiv
     """Return a method's objective; it and its targets are checked, because both may be a user's."""
     name = type(model).__name__
     if plan.targets is not None:
-        n_items, source = len(plan.data.inputs), f"The targets by {name}"
+        n_items, source = plan.task.n_rows(plan.data.inputs), f"The targets by {name}"
         plan.task.checked_proba(plan.targets, source, n_items, zeros=True)
     objective = model._objective(network, plan)
     if not isinstance(getattr(objective, "end_model", None), nn.Module):

@@ -37,7 +37,7 @@ from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_u
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
-from wiesel.tasks import Task
+from wiesel.tasks import OneLabelTask, Task
 from wiesel.training import History, Objective
 
 __all__ = ["Committee", "default_members"]
@@ -123,7 +123,10 @@ class Committee(ExplainedModel):
         self.check_options()
         task, votes = self._task(given), given.votes
         copies = task.copies(votes)
-        held_out = validation_items(validation, gold_validation(validation, task, None), votes)
+        held_out = None
+        if task.learns_gold:
+            held_out = validation_items(validation, gold_validation(validation, task, None), votes)
+            validation = None
         gold = held_out if given.labeled is None else given.labeled.joined(held_out, task)
         gold = None if gold is None else usable(gold, task)
         merged = replace(given, votes=task.without_copies(votes, copies), labeled=None)
@@ -136,9 +139,9 @@ class Committee(ExplainedModel):
         members = self._members(task, balance)
         # If one member has to fall back, the others make up for it.
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            fits = _planned(members, merged)
+            fits = _planned(members, merged, validation)
         blind = self.members is None and gold is None and task.compares_members
-        fitted = _fitted(members, fits, merged, any_collapsed=blind)
+        fitted = _fitted(members, fits, merged, validation, any_collapsed=blind)
         # Learned attributes are set last: after a failed fit there are none of another one.
         self.labels_, self.voters_, self.copies_ = task.labels, votes.voters, dict(copies)
         learns = (
@@ -242,6 +245,10 @@ class Committee(ExplainedModel):
                 found[_free_name(member, found)] = copy.deepcopy(member)
             return found
         shared = {**self.shared_options(), "class_balance": balance}
+        of_task = task.member_label_models()
+        if of_task is not None:
+            stages = {name: (model, "ce") for name, model in of_task.items()}
+            return _members_of(self.end_model, stages, self.networks, shared)
         return default_members(self.end_model, task.n_classes, self.networks, **shared)
 
     def _label_members(self) -> list[tuple[str, Any, Any]]:
@@ -252,7 +259,8 @@ class Committee(ExplainedModel):
     def _member_soft_labels(self, member: Any, X: Any, votes: Any) -> npt.NDArray[np.float64]:
         """The soft labels of a member, which may be the user's own method."""
         source = f"The soft labels by {type(member).__name__}"
-        return self.task_.checked_proba(member.soft_labels(X, votes), source, votes.n_items)
+        n_rows = self.task_.n_rows(votes)
+        return self.task_.checked_proba(member.soft_labels(X, votes), source, n_rows)
 
     def _average(self) -> nn.Module:
         networks = [member.end_model_ for member in self.members_]
@@ -265,7 +273,7 @@ class Committee(ExplainedModel):
         """
         if self.members is not None or is_classifier(self.end_model):
             return
-        if task.kind not in Supervised.tasks:
+        if task.kind != OneLabelTask.kind:
             return
         seed = self.seed + _SEEDS_APART
         options = {**self.shared_options(), "seed": seed, "checkpoint": None}
@@ -349,13 +357,24 @@ def default_members(
     }
     if n_classes > 2:
         stages["feature_em_mig"] = FeatureEM(), "mig"
+    if options.get("class_balance") is None:
+        options["class_balance"] = "auto"
+    return _members_of(end_model, stages, networks, {"seed": seed, **options})
+
+
+def _members_of(
+    end_model: nn.Module,
+    stages: Mapping[str, tuple[LabelModel, str]],
+    networks: int,
+    options: Mapping[str, Any],
+) -> Members:
+    """A two-stage method for each label model and loss, with seeds of their own."""
     members: Members = {}
+    seed = options["seed"]
     for name, (label_model, loss) in stages.items():
         network = reseeded(end_model, seed) if members else end_model
         twice = isinstance(label_model, FeatureLabelModel)
         own: dict[str, Any] = {"loss": loss, "seed": seed}
-        if options.get("class_balance") is None:
-            own["class_balance"] = "auto"
         if options.get("checkpoint") is not None:
             # Members with the same loss form one stack, and a stack has one checkpoint.
             own["checkpoint"] = f"{options['checkpoint']}.{loss}"
@@ -373,16 +392,22 @@ def _free_name(member: EndToEndModel, taken: Members) -> str:
     return name if name not in taken else f"{name}_{len(taken) + 1}"
 
 
-def _planned(members: Members, given: FitInputs) -> dict[str, list[PlannedFit]]:
+def _planned(
+    members: Members, given: FitInputs, validation: GoldSet | None
+) -> dict[str, list[PlannedFit]]:
     """Plan all networks of all members; label models with the same options are fitted once."""
     parts = {name: separate(member) for name, member in members.items()}
     # A copy of the inputs: what the label models share is freed when all are planned.
-    fits = plan_all([part for own in parts.values() for part in own], replace(given), None)
+    fits = plan_all([part for own in parts.values() for part in own], replace(given), validation)
     return {name: [fit for fit in fits if fit.model in own] for name, own in parts.items()}
 
 
 def _fitted(
-    members: Members, fits: dict[str, list[PlannedFit]], given: FitInputs, any_collapsed: bool
+    members: Members,
+    fits: dict[str, list[PlannedFit]],
+    given: FitInputs,
+    validation: GoldSet | None,
+    any_collapsed: bool,
 ) -> Members:
     """Train all planned fits, as stacks if possible, and return the usable members.
 
@@ -393,8 +418,8 @@ def _fitted(
     for name, own in fits.items():
         member = members[name]
         if len(own) > 1:
-            member.join(begun([fit.model for fit in own]))
-        member.recover(given, None)
+            member.join(begun([fit.model for fit in own]), validation)
+        member.recover(given, validation)
         fitted[name] = member
     kept = begun(list(fitted.values()))
     usable = {name: member for name, member in fitted.items() if member in kept}

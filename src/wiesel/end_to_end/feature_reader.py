@@ -24,12 +24,12 @@ from wiesel.features.saved import STATE, decoded_state, encoded_state
 from wiesel.features.text import text_column
 from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame
-from wiesel.training.inputs import Inputs, as_inputs, is_ready
+from wiesel.training.inputs import Inputs, as_batch, as_inputs, is_ready
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
 
-__all__ = ["FeatureReader", "ReadsFeatures", "as_batch", "restored_reader"]
+__all__ = ["FeatureReader", "ReadsFeatures", "restored_reader"]
 
 _TRIED_PIXELS = 10**6
 _NOTED = ("kind", "column")
@@ -129,24 +129,16 @@ class ReadsFeatures:
     def inputs_of(self, X: Any, votes: Any = None) -> Inputs:
         """Return the end model's inputs for the user's items, in the order of `votes`."""
         if self.reader_ is None or is_ready(X):
-            return as_inputs(X, votes=votes)
+            found: Inputs = self.task_.inputs(X, "X", votes)  # type: ignore[attr-defined]
+            return found
         return as_inputs(self.reader_.read(in_order_of(votes, X, "X")))
 
     def input_of(self, x: Any) -> Inputs:
         """Return one item, such as `X[17]`, as inputs of length one."""
-        return as_inputs(as_batch(x) if self.reader_ is None else self.reader_.read_one(x))
-
-
-def as_batch(x: Any) -> Any:
-    """One item, such as `X[17]`, as a batch of one; a matrix with one row is returned as is."""
-    if isinstance(x, tuple):
-        x = x[0]
-    if isinstance(x, dict):
-        return {key: np.asarray(value)[None] for key, value in x.items()}
-    if sp.issparse(x):
-        x = x.toarray()  # type: ignore[attr-defined]
-    array = x if isinstance(x, Tensor) else np.asarray(x)
-    return array if array.ndim == 2 and array.shape[0] == 1 else array[None]
+        if self.reader_ is None:
+            found: Inputs = self.task_.one_input(x)  # type: ignore[attr-defined]
+            return found
+        return as_inputs(self.reader_.read_one(x))
 
 
 def restored_reader(

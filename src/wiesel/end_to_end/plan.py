@@ -118,11 +118,12 @@ class FitInputs:
     """A `VoteMatrix`, or the votes of another kind of task."""
     features: Inputs | None = None
     """The features that WeaSEL's encoder reads in addition to the votes."""
-    gold: npt.NDArray[np.int64] | None = None
-    """The gold label of every item, for methods whose loss reads it; -1 is unknown."""
+    gold: Any = None
+    """The gold label of every item, for methods whose loss reads it; -1 is unknown. For tasks other
+    than one label for each item, a `Validation`."""
     labeled: "GoldItems | None" = None
     """The items with gold labels that networks are fine-tuned on."""
-    labels: LabelSpace | None = None
+    labels: Any = None
     """The classes, if there are no votes to define them."""
     engine: TrainingEngine | None = None
     """The engine that trains in other processes; None trains in this one."""
@@ -162,6 +163,8 @@ class FitPlan:
     validation: Validation | None = None
     gold: GoldItems | None = None
     """The items with gold labels, for the balance and for label models that learn from gold."""
+    learned_gold: Any = None
+    """A `Validation` to learn from, of a method that learns from nothing else."""
     targets: SoftLabels | None = None
     """The (initial) soft-label targets, a row for every item; None if there are none."""
     learned: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -172,7 +175,8 @@ class FitPlan:
     def fingerprint(self) -> str:
         """Equal for equal votes, gold and (sampled) inputs."""
         digest = hashlib.sha256()
-        held_out = None if self.gold is None else self.gold.known.inputs
+        known = self.validation if self.gold is None else self.gold.known
+        held_out = None if known is None else known.inputs
         for inputs in (self.data.inputs, self.features, held_out):
             # Hash missing parts, too; otherwise features could pass for a validation set.
             digest.update(b"none" if inputs is None else inputs_digest(inputs))
@@ -180,8 +184,9 @@ class FitPlan:
         for votes in (self.votes, gold_votes):
             parts = () if votes is None else self.task.matrices(votes)
             digest.update("".join(map(votes_fingerprint, parts)).encode() or b"none")
-        gold = None if self.gold is None else self.gold.known.labels_given
-        for array in (self.data.items, self.targets, gold):
+        gold = None if known is None else known.labels_given
+        learned = () if self.learned_gold is None else (self.learned_gold.labels_given,)
+        for array in (self.data.items, self.targets, gold, *learned):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
 

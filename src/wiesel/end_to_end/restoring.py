@@ -14,6 +14,7 @@ from torch.nn.modules.module import (
 )
 
 from wiesel.errors import FeatureError, SavedModelError, WieselError
+from wiesel.training import as_inputs
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
@@ -82,7 +83,7 @@ def try_out(model: "EndToEndModel", spec: Any) -> None:
 
     A user's own network is not tried, because its input format is unknown.
     """
-    inputs = _inputs(spec) if isinstance(spec, dict) else None
+    inputs = _inputs(spec, model) if isinstance(spec, dict) else None
     if inputs is None:
         return
     with np.errstate(all="ignore"):
@@ -91,7 +92,7 @@ def try_out(model: "EndToEndModel", spec: Any) -> None:
         except FeatureError as error:
             raise SavedModelError(f"The saved model cannot predict: {error}") from error
         answers = {"prediction": proba, "soft label": _soft_labels(model, inputs)}
-    n_items = len(next(iter(inputs.values())) if isinstance(inputs, dict) else inputs)
+    n_items = model.task_.n_rows(as_inputs(inputs))
     for what, found in answers.items():
         if found is None:
             continue
@@ -101,9 +102,11 @@ def try_out(model: "EndToEndModel", spec: Any) -> None:
             raise SavedModelError(str(error)) from error
 
 
-def _inputs(spec: Mapping[str, Any]) -> Any:
+def _inputs(spec: Mapping[str, Any], model: "EndToEndModel") -> Any:
     """Items that an end model can read; None if its input format is unknown."""
-    sizes = spec["arguments"]
+    sizes, of_task = spec["arguments"], model.task_.sample_items()
+    if of_task is not None:
+        return of_task
     if spec["name"] in ("Linear", "MLP"):
         return _rows(int(sizes["n_features"]))
     if spec["name"] == "CNN":

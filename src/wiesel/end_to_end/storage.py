@@ -179,7 +179,7 @@ def _described(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]
         "parameters": _parameters(model),
         "task": model.task_.kind,
         "labels": list(model.labels_.names),
-        **({"ordered": True} if model.labels_.ordered else {}),
+        **({"ordered": True} if getattr(model.labels_, "ordered", False) else {}),
         "voters": list(model.voters_),
         "threshold": encoded(model.threshold_),
         "calibration": encoded(model.calibration_),

@@ -1,6 +1,5 @@
 """Supervised: the end model trained on gold labels, the reference in every comparison."""
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,10 +12,12 @@ from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.row_ids import in_order_of
-from wiesel.tasks import Task
+from wiesel.spans.tags import SpanLabels
+from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask, Task, task_of
 from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import SoftLabelObjective
+from wiesel.training.token_inputs import TokenInputs
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ __all__ = ["Supervised"]
 class Supervised(EndToEndModel):
     """The end model trained on gold labels with the same loop as every other method.
 
-    Items whose label is unknown (`None` or -1) are left out.
+    Items whose label is unknown (`None` or -1) are left out. With `MultiLabelSpace` as `labels`,
+    gold is a set of labels for each item. If X are `Documents`, it is a list of spans for each.
 
     >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -44,7 +46,7 @@ class Supervised(EndToEndModel):
     end_model: nn.Module
     """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
-    labels: LabelSpace | Sequence[str] | None = None
+    labels: Any = None
     """The classes; None takes the distinct gold labels, sorted, if they are names."""
 
     def fit(  # type: ignore[override]  # its labels are gold: there is no other gold
@@ -64,12 +66,29 @@ class Supervised(EndToEndModel):
         if isinstance(y, VoteMatrix):
             raise ParameterError("Supervised learns from gold labels; for votes use Committee.")
         y = in_order_of(X, y, "y", "X")
-        labels = self._classes(y)
-        gold = labels.indices(y, allow_unknown=True)
         inputs = as_inputs(X)
-        if len(gold) != len(inputs):
-            raise FeatureError(f"X has {len(inputs)} items, but there are {len(gold)} gold labels.")
+        labels: Any = self._spans(y) if isinstance(inputs, TokenInputs) else self._classes(y)
+        task = task_of(labels)
+        if task.kind == OneLabelTask.kind:
+            gold: Any = labels.indices(y, allow_unknown=True)
+            n_gold = len(gold)
+        else:
+            gold = task.held_out(inputs, y)
+            n_gold = len(gold.gold)
+        if n_gold != task.n_rows(inputs):
+            raise FeatureError(f"X has {len(inputs)} items, but there are {n_gold} gold labels.")
         return FitInputs(inputs, gold=gold, labels=labels)
+
+    def _spans(self, y: Any) -> SpanLabels:
+        if self.labels is not None:
+            return SpanLabels.of(self.labels)
+        names = sorted({span[2] for own in y for span in own})
+        if not names:
+            raise ParameterError(
+                "The documents have no gold span, so their labels are needed: "
+                "Supervised(net, labels=['PER', 'LOC'])."
+            )
+        return SpanLabels.of(names)
 
     def _classes(self, y: Any) -> LabelSpace:
         if self.labels is not None:
@@ -82,7 +101,11 @@ class Supervised(EndToEndModel):
             )
         return LabelSpace(*sorted(names))
 
+    tasks = (OneLabelTask.kind, SeveralLabelsTask.kind, SpansTask.kind)
+
     def _items(self, given: FitInputs, task: Task) -> npt.NDArray[np.int64]:
+        if task.kind != OneLabelTask.kind:
+            return np.arange(len(given.inputs))
         known = np.flatnonzero(given.gold != ABSTAIN)
         if len(known) < 2:
             raise FeatureError(f"Training needs at least two gold labels; {len(known)} are known.")
@@ -92,7 +115,11 @@ class Supervised(EndToEndModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
+        if plan.task.kind != OneLabelTask.kind:
+            return replace(plan, learned_gold=given.gold)
         return replace(plan, targets=np.eye(len(plan.labels))[given.gold])
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        if plan.task.kind != OneLabelTask.kind:
+            return plan.task.gold_objective(end_model, plan.learned_gold, 0.0)
         return SoftLabelObjective(end_model, plan.targets)  # type: ignore[arg-type]

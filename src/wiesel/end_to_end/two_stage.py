@@ -29,7 +29,7 @@ from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.storage import unfitted_label_model
 from wiesel.labels import checked_proba
 from wiesel.parameters import check_choice
-from wiesel.tasks import OneLabelTask, SeveralLabelsTask
+from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask
 from wiesel.training import History, Objective, Record
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
@@ -78,7 +78,7 @@ class TwoStage(ExplainedModel):
     """With several labels: fit a scale and an offset of every label's logit on the validation items
     (Platt scaling)."""
 
-    tasks = (OneLabelTask.kind, SeveralLabelsTask.kind)
+    tasks = (OneLabelTask.kind, SeveralLabelsTask.kind, SpansTask.kind)
 
     label_model_: Any = field(init=False, repr=False)
     """The fitted label model; for several labels a `PerLabel`, with one for each label."""

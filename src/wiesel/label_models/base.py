@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from wiesel.errors import Advice, VoteError, WieselWarning
 from wiesel.label_models.storage import save_label_model
-from wiesel.labels import FloatArray, LabelSpace, checked_proba, class_prior
+from wiesel.labels import (
+    ABSTAIN,
+    FloatArray,
+    LabelSpace,
+    as_indices,
+    checked_proba,
+    class_prior,
+)
 from wiesel.scikit_learn import Classifier
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix, VoteSource, require_votes
@@ -23,6 +30,7 @@ ClassBalance = Mapping[str, float] | Sequence[float] | FloatArray | None
 
 _LOOKED_AT = 2**16
 """With more items, a regular sample is checked, so that prediction stays cheap."""
+_TRIED_CLASSES = 50
 _CLEARLY = 0.01
 _BY_THE_WAY = 0.05
 """The share of items that a class balance may overrule without a warning, if it was learned from
@@ -40,6 +48,8 @@ class LabelModel(Classifier, ABC):
     balance.
     """
 
+    tasks: ClassVar[tuple[str, ...]] = ("one label", "several labels", "spans")
+    """The kinds of tasks that it can do (`Task.kind`); in spans it labels each token by itself."""
     counts_repeats: ClassVar[bool] = True
     """Whether repeated answers of a voter to an item all count. Methods that learn from pairs of
     votes read their shares instead, because a voter has one vote in a pair."""
@@ -145,6 +155,12 @@ class LabelModel(Classifier, ABC):
         """Write the fitted model as a folder of data files; `wiesel.load_model` reads it."""
         self.check_fitted()
         save_label_model(self, path)
+
+    def sample_votes(self) -> Any:
+        """Return votes on which a loaded model is tried: an item without any, and some with all."""
+        n_voters, tried = len(self.voters_), range(min(len(self.labels_), _TRIED_CLASSES))
+        rows = [[ABSTAIN] * n_voters, *([label] * n_voters for label in tried)]
+        return VoteMatrix.from_dense(as_indices(rows), self.labels_, self.voters_)
 
     def check_learned(self) -> None:
         """Raise ValueError if values that predicting from votes does not use are damaged.

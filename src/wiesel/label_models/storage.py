@@ -8,11 +8,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from wiesel.errors import SavedModelError, WieselError, suggest
-from wiesel.labels import ABSTAIN, as_indices
 from wiesel.registry import registered_classes
 from wiesel.saving import decoded, encoded, write_folder
 from wiesel.version import __version__
-from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
     from wiesel.label_models.base import LabelModel
@@ -27,7 +25,6 @@ __all__ = [
 ]
 
 ARRAYS = "arrays.safetensors"
-_TRIED_CLASSES = 50
 
 
 def save_label_model(model: "LabelModel", path: str | Path) -> None:
@@ -104,15 +101,13 @@ def _filled(model: "LabelModel", values: Any, arrays: bytes) -> "LabelModel":
 
 def try_label_model(model: "LabelModel") -> None:
     """Refuse a model whose parts do not work together: wrong shapes, NaN, missing values."""
-    n_voters, n_classes = len(model.voters_), len(model.labels_)
-    tried = range(min(n_classes, _TRIED_CLASSES))
-    rows = [[ABSTAIN] * n_voters, *([label] * n_voters for label in tried)]
-    votes = VoteMatrix.from_dense(as_indices(rows), model.labels_, model.voters_)
+    model.check_learned()
+    votes = model.sample_votes()
     with np.errstate(all="ignore"):
         proba = model.predict_proba(votes)
-    if proba.shape != (len(rows), n_classes) or not np.allclose(proba.sum(axis=1), 1):
+    n_rows = getattr(votes, "n_tokens", votes.n_items)
+    if proba.shape != (n_rows, len(model.labels_)) or not np.allclose(proba.sum(axis=1), 1):
         raise ValueError(f"its answer to votes is {proba!r:.80}")
-    model.check_learned()
 
 
 def _learned(model: "LabelModel") -> list[str]:

@@ -16,6 +16,7 @@ from wiesel.nn.losses import (
     ranked_probability_loss,
     soft_cross_entropy,
 )
+from wiesel.nn.taggers import BiLSTMTagger, LinearTagger
 
 __all__ = [
     "AGREEMENT_LOSSES",
@@ -23,11 +24,13 @@ __all__ = [
     "DIVERGENCES",
     "LSTM",
     "MLP",
+    "BiLSTMTagger",
     "EncoderLayers",
     "Ensemble",
     "GraphEncoder",
     "GraphLayers",
     "Linear",
+    "LinearTagger",
     "NodeShape",
     "VoteEncoder",
     "accuracies_of",

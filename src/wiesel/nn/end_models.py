@@ -20,9 +20,11 @@ __all__ = [
     "CNN",
     "LSTM",
     "MLP",
+    "SHIPPED",
     "Dropout",
     "Ensemble",
     "Linear",
+    "ShippedModule",
     "evaluating",
     "logits_of",
     "shipped_module",
@@ -48,13 +50,13 @@ class Dropout(nn.Dropout):
         return values * keep
 
 
-class _Shipped(nn.Module):
+class ShippedModule(nn.Module):
     """A module that remembers the arguments it was made with."""
 
     arguments: dict[str, Any]
 
 
-class MLP(_Shipped):
+class MLP(ShippedModule):
     """A multilayer perceptron; the defaults are the paper's end model.
 
     >>> MLP(300, 2)(torch.zeros(4, 300)).shape
@@ -107,7 +109,7 @@ def _is_watched(layer: nn.Module) -> bool:
     return bool(layer._forward_hooks or layer._forward_pre_hooks)
 
 
-class Linear(_Shipped):
+class Linear(ShippedModule):
     """Logistic regression.
 
     >>> Linear(300, 2)(torch.zeros(4, 300)).shape
@@ -127,7 +129,7 @@ class Linear(_Shipped):
         return logits
 
 
-class LSTM(_Shipped):
+class LSTM(ShippedModule):
     """A bidirectional LSTM on token ids (0 is padding), then a small perceptron.
 
     >>> LSTM(vocabulary=100, n_classes=2)(torch.ones(4, 7, dtype=torch.long)).shape
@@ -165,7 +167,7 @@ class LSTM(_Shipped):
         return logits
 
 
-class CNN(_Shipped):
+class CNN(ShippedModule):
     """Two convolutions and a perceptron for small images (items, channels, height, width).
 
     >>> CNN(channels=3, n_classes=8)(torch.zeros(4, 3, 32, 32)).shape
@@ -201,7 +203,8 @@ class CNN(_Shipped):
         return logits
 
 
-_SHIPPED: dict[str, type[_Shipped]] = {cls.__name__: cls for cls in (MLP, Linear, LSTM, CNN)}
+SHIPPED: dict[str, type[ShippedModule]] = {cls.__name__: cls for cls in (MLP, Linear, LSTM, CNN)}
+"""Ready-made end models by name; `wiesel.nn.taggers` adds those that read tokens."""
 
 
 def shipped_spec(module: nn.Module) -> dict[str, Any] | None:
@@ -211,18 +214,18 @@ def shipped_spec(module: nn.Module) -> dict[str, Any] | None:
     {'name': 'Linear', 'arguments': {'n_features': 3, 'n_classes': 2}}
     """
     name = type(module).__name__
-    if _SHIPPED.get(name) is not type(module):
+    if SHIPPED.get(name) is not type(module):
         return None
     return {"name": name, "arguments": module.arguments}
 
 
 def shipped_module(spec: dict[str, Any]) -> nn.Module:
     """Return a new module from the result of `shipped_spec`."""
-    cls = _SHIPPED.get(str(spec.get("name")))
+    cls = SHIPPED.get(str(spec.get("name")))
     if cls is None:
         raise SavedModelError(
             f"There is no shipped end model {spec.get('name')!r}. "
-            f"{suggest(spec.get('name'), _SHIPPED)}"
+            f"{suggest(spec.get('name'), SHIPPED)}"
         )
     try:
         return cls(**spec["arguments"])

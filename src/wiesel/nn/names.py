@@ -21,6 +21,7 @@ from wiesel.errors import (
 from wiesel.lfs.loading import load_module
 from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
 from wiesel.nn.streams import seeded
+from wiesel.nn.taggers import BiLSTMTagger, LinearTagger
 
 __all__ = [
     "END_MODELS",
@@ -38,6 +39,8 @@ END_MODELS = {
     "linear": "logistic regression",
     "lstm": "a bidirectional LSTM on token ids",
     "cnn": "a small convolutional network on images",
+    "tagger": "a bidirectional LSTM on the words of texts, for spans",
+    "linear_tagger": "logistic regression on a word and those around it, for spans",
     "transformer:PATH": "a Hugging Face model in a local folder (extra `transformers`)",
     "sklearn:MODULE.CLASS": "a classifier of scikit-learn, for methods with a label model",
     "module:FILE.py:CLASS": "a module of your own",
@@ -49,6 +52,8 @@ _STAND_INS: dict[str, Any] = {
     "linear": np.zeros((1, 2), np.float32),
     "lstm": np.zeros((1, 2), np.int64),
     "cnn": np.zeros((1, 3, 32, 32), np.float32),
+    "tagger": None,
+    "linear_tagger": None,
 }
 """Inputs of minimal size, for each end model that can be made from its name alone."""
 _WITH_PLACE = ("transformer", "sklearn", "module")
@@ -135,6 +140,8 @@ def _maker(kind: str) -> Callable[..., nn.Module]:
         "linear": Linear,
         "lstm": LSTM,
         "cnn": CNN,
+        "tagger": BiLSTMTagger,
+        "linear_tagger": LinearTagger,
         "transformer": _transformer,
     }
     return makers.get(kind, nn.Module)
@@ -213,6 +220,8 @@ def _nearest(name: str) -> str:
 
 def _arguments(kind: str, X: Any, n_classes: int) -> dict[str, Any]:
     """What a module must know about the inputs, by the names its constructor uses."""
+    if kind in ("tagger", "linear_tagger"):
+        return {"n_tags": n_classes}
     if kind == "transformer" or not hasattr(X, "shape"):
         return {"n_classes": n_classes}
     wanted = {"mlp": 2, "linear": 2, "lstm": 2, "cnn": 4}.get(kind, len(X.shape))

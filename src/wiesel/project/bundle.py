@@ -25,8 +25,8 @@ from wiesel.lfs.cache import column_digest
 from wiesel.lfs.fingerprints import digest
 from wiesel.project.vectors import Vectors, raw_inputs
 from wiesel.saving import read_folder, read_json, write_folder
-from wiesel.spans.training import SpanTagger
 from wiesel.tables import as_frame
+from wiesel.tasks import SpansTask
 
 __all__ = [
     "Bundle",
@@ -212,12 +212,12 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
     folder = Path(path)
     manifest, files = read_folder(folder)  # once: another run may replace it at any time
     model = restored(folder, manifest, files, end_model)
-    if isinstance(model, SpanTagger):
-        raise SavedModelError(f"{path} holds a tagger of spans: use `wiesel spans predict`.")
     if not isinstance(model, EndToEndModel):
         raise SavedModelError(
             f"{path} holds a label model: it needs votes and cannot predict from rows."
         )
+    if model.task_.kind == SpansTask.kind:
+        raise SavedModelError(f"{path} holds a tagger of spans: use `wiesel spans predict`.")
     # The bundle computes the features first; the model itself takes their output.
     reader, model.reader_ = model.reader_, None
     reference = None

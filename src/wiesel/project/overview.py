@@ -22,7 +22,7 @@ def project_overview(project: Project) -> dict[str, Any]:
         "classes": list(project.classes),
         "task": _task(project),
         "method": list(project.methods),
-        "end_model": "a tagger of words" if project.spans else project.end_model.name,
+        "end_model": project.end_model.name,
         "code": [_described("Python", file) for file in code],
         "reads": [
             _described(role, project.path(name))

@@ -202,6 +202,8 @@ _SECTIONS: dict[str, Any] = {
 }
 SPAN_METHOD = "hidden_markov"
 """The method for span projects that name none."""
+SPAN_END_MODEL = "tagger"
+"""The end model for span projects that name none."""
 _TOP = {
     "name": str,
     "classes": tuple[str, ...],
@@ -311,13 +313,18 @@ def _project(file: Path, content: dict[str, Any], problems: Problems) -> Project
         values[name] = _section(name, cls, table, problems)
     values |= {name: _table(name, content, problems) for name in _FREE}
     _check_method_options(values, problems)
-    if values.get("spans") and "name" not in content.get("method", {}):
-        # The default method, a committee, labels whole items.
-        values["method"] = replace(values["method"], name=SPAN_METHOD)
+    if values.get("spans"):
+        _set_span_defaults(content, values)
     project = Project(file=file, **values)
     if not problems.found:  # a misspelled key would be reported twice
         _check_sources(project, problems)
     return project
+
+
+def _set_span_defaults(content: dict[str, Any], values: dict[str, Any]) -> None:
+    for name, of_spans in (("method", SPAN_METHOD), ("end_model", SPAN_END_MODEL)):
+        if "name" not in content.get(name, {}):
+            values[name] = replace(values[name], name=of_spans)
 
 
 def _check_method_options(values: dict[str, Any], problems: Problems) -> None:

@@ -10,45 +10,51 @@ import numpy as np
 import polars as pl
 
 from wiesel.analysis.table import Table
-from wiesel.catalog import method
-from wiesel.errors import DataError, ParameterError, SavedModelError, listed
+from wiesel.catalog import load_model
+from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end.storage import end_to_end_contents
+from wiesel.errors import (
+    DataError,
+    ParameterError,
+    SavedModelError,
+    WieselWarning,
+    listed,
+    warn_user,
+)
 from wiesel.io import FilePath, explained
+from wiesel.nn.names import end_model_by_name
 from wiesel.project.explaining import Confirm, project_of
 from wiesel.project.outputs import one_at_a_time
 from wiesel.project.rows import SPLITS, find_id
 from wiesel.project.run_results import (
     FittedRun,
     RunResults,
+    built_method,
     chosen_methods,
     fit_all,
-    label_model_and_rest,
+    methods_for,
     timed,
 )
-from wiesel.project.settings import SPAN_METHOD, Project, located, option_tables, read_project
-from wiesel.project.training import Say
+from wiesel.project.settings import Project, located, option_tables, read_project
+from wiesel.project.training import Say, end_model_name
 from wiesel.saving import read_folder, write_file, write_folder, write_json
 from wiesel.spans import (
     Documents,
-    HiddenMarkov,
     MarkedText,
     Span,
     SpanLabels,
     SpanReport,
-    SpanTwoStage,
-    SpanWeaSEL,
     TokenVotes,
     apply_span_lfs,
     evaluate_spans,
     explain_spans,
     load_span_lfs,
-    load_span_model,
     read_annotated,
     read_documents,
     voter_table,
     write_doccano,
 )
-from wiesel.spans.storage import span_model_contents
-from wiesel.spans.training import SpanTagger
+from wiesel.tasks import SpansTask
 
 __all__ = [
     "SpanOutcome",
@@ -58,10 +64,6 @@ __all__ = [
     "explain_document",
     "run_spans",
 ]
-
-
-_METHODS = (SPAN_METHOD, "weasel")
-"""Sequence methods; any label model can also be the first stage."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class SpanRows:
 
 
 @dataclass(frozen=True)
-class SpanOutcome(RunResults[SpanRows, SpanTagger, SpanReport]):
+class SpanOutcome(RunResults[SpanRows, EndToEndModel, SpanReport]):
     """The results of a span run."""
 
     best_by = "span_f1"
@@ -139,7 +141,7 @@ def compare_spans(
     project: Project, methods: Sequence[str] | None, seeds: Sequence[int], say: Say
 ) -> SpanOutcome:
     """Train and evaluate every method with every seed; nothing is written."""
-    names = chosen_methods(project, methods, _METHODS, "spans")
+    names = chosen_methods(project, methods, methods_for(SpansTask.kind), SpansTask.kind)
     data = prepare_spans(project, say)
     return SpanOutcome(data, fit_all(names, seeds, partial(_trained, data), say))
 
@@ -189,27 +191,26 @@ def explain_document(
     split, row = find_id(ids, item)
     functions = load_span_lfs(*map(source.path, source.votes.lfs))
     labels = SpanLabels(tuple(source.classes))
-    return tagger.explain(apply_span_lfs(functions, documents[split].select([row]), labels=labels))[
-        0
-    ]
+    one = documents[split].select([row])
+    found: MarkedText = tagger.explain(one, apply_span_lfs(functions, one, labels=labels))  # type: ignore[attr-defined]
+    return found
 
 
 def evaluate_documents(model: FilePath, gold: FilePath) -> SpanReport:
     """Return how well a saved tagger finds the gold spans of a file."""
     tagger = load_tagger(model)
     documents, spans = read_annotated(gold)
-    labels = SpanLabels.of_tags(tagger.labels_)
+    labels: SpanLabels = tagger.labels_  # type: ignore[assignment]
     _check_gold(documents, spans, labels, Path(gold))
     return evaluate_spans(spans, tagger.predict(documents), documents, labels)
 
 
-def load_tagger(model: FilePath) -> SpanTagger:
+def load_tagger(model: FilePath) -> EndToEndModel:
     """Return a saved tagger; raise an error if the folder contains a label model."""
-    tagger = load_span_model(Path(model))
-    if isinstance(tagger, HiddenMarkov):
+    tagger = load_model(Path(model))
+    if not isinstance(tagger, EndToEndModel):
         raise SavedModelError(f"{model} is a label model, which reads votes, not documents.")
-    found: SpanTagger = tagger
-    return found
+    return tagger
 
 
 def _refuse_others(project: Project) -> None:
@@ -224,10 +225,10 @@ def _refuse_others(project: Project) -> None:
             f"{project.file}: with spans = true texts come from files (train, dev, test), and "
             "votes from span functions (lfs)."
         )
-    if project.features.kind is not None or project.end_model.name != "mlp":
+    if project.features.kind is not None:
         raise ParameterError(
             f"{project.file}: with spans = true the end model is a tagger that reads words; "
-            "features.kind and end_model are not for it."
+            "features.kind is not for it."
         )
 
 
@@ -253,13 +254,26 @@ def _check_gold(
         documents.tags_of(gold, labels)
 
 
-def _trained(data: SpanRows, name: str, seed: int) -> FittedRun[SpanTagger, SpanReport]:
+def _trained(data: SpanRows, name: str, seed: int) -> FittedRun[EndToEndModel, SpanReport]:
     project = data.project
+    with located(project, "end_model.name", "end_model"):
+        network = end_model_by_name(
+            end_model_name(project),
+            data.documents["train"],
+            len(data.labels.tags),
+            seed=seed,
+            options=project.end_model.options,
+        )
     with located(project, "method.name", *option_tables(name)):
-        model = _unfitted(name, {**project.method_options(name), "seed": seed})
+        model = built_method(name, network, {**project.method_options(name), "seed": seed})
         model.check_options()
-    validation = (data.documents["dev"], data.gold["dev"]) if "dev" in data.gold else None
-    seconds = timed(model, data.votes["train"], validation=validation)
+    validation = None
+    if any(data.gold.get("dev", ())):
+        validation = (data.documents["dev"], data.gold["dev"])
+    elif "dev" in data.gold:
+        warn_user("The dev documents have no gold span, so they choose no epoch.", WieselWarning)
+    documents, votes = data.documents["train"], data.votes["train"]
+    seconds = timed(model, documents, votes, validation=validation)
     reports = {
         split: evaluate_spans(
             gold, model.predict(data.documents[split]), data.documents[split], data.labels.names
@@ -267,14 +281,6 @@ def _trained(data: SpanRows, name: str, seed: int) -> FittedRun[SpanTagger, Span
         for split, gold in data.gold.items()
     }
     return FittedRun(name, seed, model, seconds, reports)
-
-
-def _unfitted(name: str, options: Mapping[str, Any]) -> SpanTagger:
-    if name == "weasel":
-        return SpanWeaSEL(**options)
-    cls = HiddenMarkov if name == SPAN_METHOD else method(name).cls
-    label_model, rest = label_model_and_rest(cls, options, SpanTwoStage.option_names())
-    return SpanTwoStage(label_model=label_model, **rest)
 
 
 def _write(outcome: SpanOutcome) -> None:
@@ -285,6 +291,6 @@ def _write(outcome: SpanOutcome) -> None:
         found = write_doccano(documents, model.predict(documents))
         write_file(folder / f"spans_{split}.jsonl", found.encode())
     write_json(outcome.to_dict(), folder / "metrics.json")
-    manifest, files = span_model_contents(model)
+    manifest, files = end_to_end_contents(model)
     about = {"project": str(data.project.file.resolve()), "method": outcome.main.method}
     write_folder(folder / "model", {**manifest, **about}, files)

@@ -1,12 +1,11 @@
-"""Labels for parts of texts: span functions, votes on tokens, a sequence model, taggers.
+"""Labels for parts of texts: span functions, votes on tokens, a sequence model."""
 
-Everything that needs torch is imported on first use.
-"""
+from typing import Any
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+from wiesel.label_models.base import LabelModel
+from wiesel.registry import Method, Registry
 from wiesel.spans.annotated_files import read_annotated, read_documents
+from wiesel.spans.decoding import token_soft_labels
 from wiesel.spans.documents import Document, Documents
 from wiesel.spans.formats import (
     read_conll,
@@ -23,22 +22,42 @@ from wiesel.spans.loading import load_span_lfs
 from wiesel.spans.marking import MarkedText, explain_spans, spans_page
 from wiesel.spans.metrics import SpanReport, evaluate_spans
 from wiesel.spans.patterns import pattern
+from wiesel.spans.prompting import prompt_spans
 from wiesel.spans.spacy_documents import from_spacy, read_docbin, write_docbin
 from wiesel.spans.summary import voter_table
 from wiesel.spans.tags import Span, SpanLabels
 from wiesel.spans.tokenizer import tokenize
 from wiesel.spans.votes import TokenVotes, apply_span_lfs
-from wiesel.spans.word_features import WordFeatures
 
-if TYPE_CHECKING:
-    from wiesel.spans.storage import load_span_model
-    from wiesel.spans.tagger import BiLSTMTagger
-    from wiesel.spans.training import SpanTwoStage, token_soft_labels
-    from wiesel.spans.weasel import SpanWeaSEL
-from wiesel.spans.prompting import prompt_spans
+REGISTRY = Registry(
+    LabelModel,
+    Method(
+        name="hidden_markov",
+        cls=HiddenMarkov,
+        summary="spans: tags are a Markov chain, and each voter confuses tags in its own way",
+        paper="Lison et al. 2020, Named entity recognition without labelled data, ACL",
+    ),
+)
+"""Label models for spans by name."""
+
+_RENAMED = {
+    "BiLSTMTagger": "wiesel.nn.BiLSTMTagger",
+    "SpanTagger": "wiesel.EndToEndModel",
+    "SpanTwoStage": "wiesel.TwoStage(HiddenMarkov(), BiLSTMTagger(n_tags))",
+    "SpanWeaSEL": "wiesel.WeaSEL(BiLSTMTagger(n_tags))",
+    "WordFeatures": "part of wiesel.training.TokenInputs",
+    "load_span_model": "wiesel.load_model",
+}
+"""Earlier names, and what does the same for every kind of task today."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        raise AttributeError(f"{name} is {_RENAMED[name]} now.")
+    raise AttributeError(f"module 'wiesel.spans' has no attribute {name!r}")
+
 
 __all__ = [
-    "BiLSTMTagger",
     "Document",
     "Documents",
     "HiddenMarkov",
@@ -47,17 +66,13 @@ __all__ = [
     "SpanFunction",
     "SpanLabels",
     "SpanReport",
-    "SpanTwoStage",
-    "SpanWeaSEL",
     "TokenVotes",
-    "WordFeatures",
     "apply_span_lfs",
     "evaluate_spans",
     "explain_spans",
     "from_spacy",
     "gazetteer",
     "load_span_lfs",
-    "load_span_model",
     "pattern",
     "prompt_spans",
     "read_annotated",
@@ -76,17 +91,3 @@ __all__ = [
     "write_doccano",
     "write_label_studio",
 ]
-
-_WITH_TORCH = {
-    "BiLSTMTagger": "wiesel.spans.tagger",
-    "SpanTwoStage": "wiesel.spans.training",
-    "SpanWeaSEL": "wiesel.spans.weasel",
-    "load_span_model": "wiesel.spans.storage",
-    "token_soft_labels": "wiesel.spans.training",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WITH_TORCH:
-        raise AttributeError(f"module 'wiesel.spans' has no attribute {name!r}")
-    return getattr(import_module(_WITH_TORCH[name]), name)

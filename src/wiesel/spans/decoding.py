@@ -1,4 +1,6 @@
-"""From probabilities of tags to spans with a confidence."""
+"""From votes to probabilities of tags, and from these to spans with a confidence."""
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -6,7 +8,11 @@ import numpy.typing as npt
 from wiesel.spans.documents import Documents
 from wiesel.spans.tags import Span, SpanLabels, legal_tags, runs_of_tags
 
-__all__ = ["outside_where_silent", "spans_of_proba"]
+if TYPE_CHECKING:
+    from wiesel.label_models import LabelModel
+    from wiesel.spans.votes import TokenVotes
+
+__all__ = ["outside_where_silent", "reads_sequences", "spans_of_proba", "token_soft_labels"]
 
 
 def spans_of_proba(
@@ -40,3 +46,19 @@ def outside_where_silent(
     proba[~covered] = 0.0
     proba[~covered, 0] = 1.0
     return proba
+
+
+def reads_sequences(label_model: "LabelModel") -> bool:
+    """Return whether a label model takes votes on tokens with their documents."""
+    return tuple(label_model.tasks) == ("spans",)
+
+
+def token_soft_labels(label_model: Any, votes: "TokenVotes") -> npt.NDArray[np.float64]:
+    """Return a fitted label model's soft label of every token: (n_tokens, n_tags).
+
+    A label model of independent items labels token by token; tokens without votes are outside.
+    """
+    if reads_sequences(label_model):
+        proba: npt.NDArray[np.float64] = label_model.predict_proba(votes)
+        return proba
+    return outside_where_silent(label_model.predict_proba(votes.votes), votes.votes.covered)

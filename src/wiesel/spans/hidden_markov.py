@@ -2,21 +2,22 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from wiesel.errors import VoteError
+from wiesel.errors import ParameterError, SavedModelError, VoteError
+from wiesel.label_models.base import ClassBalance, LabelModel
 from wiesel.label_models.expectation_maximization import log_of, shares
 from wiesel.labels import LabelSpace
-from wiesel.parameters import Parameterized, check_choice, check_number
+from wiesel.parameters import check_choice, check_number
 from wiesel.spans.decoding import outside_where_silent, spans_of_proba
+from wiesel.spans.documents import Documents
 from wiesel.spans.forward_backward import Chain, Layout, Smoothed, smooth
 from wiesel.spans.tags import Span, SpanLabels
-from wiesel.spans.votes import TokenVotes, check_token_votes
+from wiesel.spans.votes import TOGETHER, TokenVotes, check_token_votes
 from wiesel.votes import VoteMatrix
 
 __all__ = ["HiddenMarkov"]
@@ -30,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, kw_only=True)
-class HiddenMarkov(Parameterized):
+class HiddenMarkov(LabelModel):
     r"""True tags are a Markov chain, and each voter confuses tags in its own way.
 
     With pi the tags of first tokens, T the transitions between tags (those that BIO forbids have
@@ -71,10 +72,8 @@ class HiddenMarkov(Parameterized):
     ties it to such a token. Otherwise abstentions alone can create spans: of words on which the
     voters of `O` abstain."""
 
-    labels_: LabelSpace = field(init=False, repr=False)
-    """The BIO tags seen in `fit`."""
-    voters_: tuple[str, ...] = field(init=False, repr=False)
-    """The voters seen in `fit`, in order."""
+    tasks = ("spans",)
+
     link_voters_: tuple[str, ...] = field(init=False, repr=False)
     """The linking rules seen in `fit`, in order."""
     start_: Floats = field(init=False, repr=False)
@@ -90,10 +89,22 @@ class HiddenMarkov(Parameterized):
     evidence_: list[float] = field(init=False, repr=False)
     """The log probability of votes and parameters after every step; it never decreases."""
 
-    def fit(self, votes: TokenVotes) -> Self:
-        """Learn from the votes on tokens."""
+    def fit(self, votes: TokenVotes, class_balance: ClassBalance = None) -> Self:  # type: ignore[override]
+        """Learn from the votes on tokens; shares of tags are learned as well."""
         self.check_options()
         check_token_votes(votes, type(self).__name__, to_learn=True)
+        if class_balance is not None:
+            raise ParameterError(
+                "HiddenMarkov learns how tags follow each other: leave class_balance out.",
+                option="class_balance",
+            )
+        self._fit(votes, None)
+        self.labels_, self.voters_ = votes.votes.labels, votes.voters
+        self.link_voters_ = () if votes.links is None else votes.links.voters
+        self.balance_given_, self.class_balance_ = False, self.start_
+        return self
+
+    def _fit(self, votes: Any, class_balance: Floats | None) -> None:
         labels = votes.labels
         self.silence_counts_ = self._silence_counts(votes.votes)
         parts = list(_parts(votes))
@@ -108,11 +119,12 @@ class HiddenMarkov(Parameterized):
             grown = np.diff(self.evidence_[-2:])
             if len(grown) and grown[0] < self.tol * votes.documents.n_tokens:
                 break
-        self.labels_, self.voters_ = votes.votes.labels, votes.voters
-        self.link_voters_ = () if votes.links is None else votes.links.voters
-        return self
 
-    def predict_proba(self, votes: TokenVotes) -> Floats:
+    def fit_predict_proba(self, votes: TokenVotes, class_balance: ClassBalance = None) -> Floats:  # type: ignore[override]
+        """Fit, and return P(tag) of the tokens of the same votes."""
+        return self.fit(votes, class_balance).predict_proba(votes)
+
+    def predict_proba(self, votes: TokenVotes) -> Floats:  # type: ignore[override]
         """Return P(tag | all votes of the document): (n_tokens, n_tags)."""
         self.check_fitted()
         check_token_votes(votes, type(self).__name__)
@@ -123,22 +135,50 @@ class HiddenMarkov(Parameterized):
                 f"These votes have the linking rules {links}; the model was fitted on "
                 f"{self.link_voters_}."
             )
+        return self._predict_proba(votes)
+
+    def _predict_proba(self, votes: Any) -> Floats:
         proba = np.empty((votes.documents.n_tokens, len(self.labels_)))
         for part in _parts(votes):
             proba[part.tokens] = self._expect(part, votes.labels)[0].proba
         return proba
 
-    def predict(self, votes: TokenVotes) -> list[list[Span]]:
+    def predict(self, votes: TokenVotes) -> list[list[Span]]:  # type: ignore[override]
         """Return the spans of every document, with their confidence."""
         proba = self.predict_proba(votes)
         return spans_of_proba(proba, votes.documents, votes.labels)
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model as a folder; `wiesel.spans.load_span_model` reads it."""
-        from wiesel.spans.storage import save_span_model
+    def sample_votes(self) -> TokenVotes:
+        """Return votes on which a loaded model is tried: all voters vote for all tags in turn."""
+        documents = Documents.from_texts(["", "Ada met Bob 3 times.", "so"])
 
-        self.check_fitted()
-        save_span_model(self, path)
+        def cast(names: tuple[str, ...], labels: LabelSpace) -> VoteMatrix:
+            said = np.arange(documents.n_tokens * len(names)).reshape(-1, len(names))
+            return VoteMatrix.from_dense(said % len(labels), labels, names)
+
+        links = cast(self.link_voters_, TOGETHER) if self.link_voters_ else None
+        return TokenVotes(documents, cast(self.voters_, self.labels_), links)
+
+    def check_learned(self) -> None:
+        """Refuse voters without names, and arrays of the wrong shape or without probabilities."""
+        SpanLabels.of_tags(self.labels_)
+        if not all(isinstance(name, str) for name in (*self.voters_, *self.link_voters_)):
+            raise SavedModelError("The stored voters are not names.")
+        n_tags, n_voters, n_links = len(self.labels_), len(self.voters_), len(self.link_voters_)
+        expected = {
+            "start_": (n_tags,),
+            "transitions_": (n_tags, n_tags),
+            "confusions_": (n_voters, n_tags, n_tags + bool(self.silence_counts_)),
+            "link_confusions_": (n_links, 2, 3),
+        }
+        for name, shape in expected.items():
+            value = getattr(self, name)
+            if name == "link_confusions_" and n_links == 0 and np.size(value) == 0:
+                continue  # a file of version 0.1 did not store the shape of an empty array
+            if not isinstance(value, np.ndarray) or value.shape != shape or value.dtype.kind != "f":
+                raise SavedModelError(f"The stored {name} is not an array of the shape {shape}.")
+            if not (value >= 0).all() or not np.allclose(value.sum(axis=-1), 1):
+                raise SavedModelError(f"The rows of the stored {name} are not probabilities.")
 
     def _check_options(self) -> None:
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)

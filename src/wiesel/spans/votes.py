@@ -40,8 +40,8 @@ class TokenVotes:
     """
 
     made_for: ClassVar[str] = (
-        "Votes on tokens are for HiddenMarkov(), SpanTwoStage() and voter_table(votes); "
-        "votes.votes is a VoteMatrix."
+        "Votes on tokens are for HiddenMarkov(), Committee and other end-to-end methods, and "
+        "voter_table(votes); votes.votes is a VoteMatrix."
     )
     documents: Documents
     votes: VoteMatrix
@@ -71,6 +71,38 @@ class TokenVotes:
     def voters(self) -> tuple[str, ...]:
         """The names of the voters."""
         return self.votes.voters
+
+    @property
+    def n_items(self) -> int:
+        """The number of documents."""
+        return len(self.documents)
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of tokens in all documents."""
+        return self.documents.n_tokens
+
+    @property
+    def ids(self) -> npt.NDArray[Any]:
+        """The ids of the documents."""
+        return self.documents.ids
+
+    def check_same_voters(self, voters: tuple[str, ...], labels: Any) -> None:
+        """Refuse votes of other voters, or for other labels, than a model was fitted on."""
+        tags = labels.tags if isinstance(labels, SpanLabels) else labels
+        self.votes.check_same_voters(voters, tags)
+
+    def check_any(self) -> None:
+        """Refuse votes from which nothing can be learned."""
+        if not self.votes.n_votes:
+            raise VoteError(
+                f"There is nothing to learn from: {len(self.voters):,} voters cast no vote on "
+                f"{self.n_tokens:,} tokens of {len(self.documents):,} documents."
+            )
+
+    def __getitem__(self, rows: Rows) -> "TokenVotes":
+        """Return the votes on some documents, as `select` does."""
+        return self.select(rows)
 
     def select(self, rows: Rows) -> "TokenVotes":
         """Return the votes on some documents: a slice, positions, or a boolean mask."""
@@ -154,11 +186,8 @@ def check_token_votes(votes: object, who: str, to_learn: bool = False) -> None:
             f"{who} needs TokenVotes; got {type(votes).__name__}. "
             "Make them with apply_span_lfs(functions, documents, labels=...)."
         )
-    if to_learn and not votes.votes.n_votes:
-        raise VoteError(
-            f"There is nothing to learn from: {len(votes.voters):,} voters cast no vote on "
-            f"{votes.documents.n_tokens:,} tokens of {len(votes.documents):,} documents."
-        )
+    if to_learn:
+        votes.check_any()
 
 
 def _run(

@@ -8,13 +8,23 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from wiesel.errors import Advice, Argument, SavedModelError
+from wiesel.errors import Advice, Argument, FeatureError, ParameterError, SavedModelError
 from wiesel.label_models import LabelModel
-from wiesel.labels import LabelSpace
-from wiesel.training import History, Inputs, Objective, Validation
+from wiesel.training import History, Inputs, Objective, Validation, as_inputs
+from wiesel.training.inputs import as_batch
 from wiesel.votes import VoteMatrix
 
-__all__ = ["NEEDS_VALIDATION", "Array", "Combined", "FitLabelModel", "Task"]
+__all__ = [
+    "NEEDS_VALIDATION",
+    "Array",
+    "Combined",
+    "FitLabelModel",
+    "Task",
+    "checked_copies",
+    "checked_number",
+    "checked_weights",
+    "originals_of",
+]
 
 NEEDS_VALIDATION = (
     Argument("class_balance", "validation"),
@@ -53,19 +63,63 @@ class Task(ABC):
     """The name of the kind in saved models and messages."""
     output: ClassVar[str]
     """What a network returns a logit for: a class, a label."""
+    learns_gold: ClassVar[bool] = True
+    """Whether networks that have learned votes can learn gold labels as well."""
+    logits_axes: ClassVar[str] = "items"
+    """What the dimensions of logits are, before that of the outputs."""
+    advice: ClassVar[str] = "Committee, TwoStage and WeaSEL can do them."
+    """What to use instead of a method that cannot do the task."""
     refused_layers: ClassVar[tuple[type[nn.Module], ...]] = ()
     """The layers with which a network must not end, because they return probabilities."""
 
     compares_members: ClassVar[bool] = False
     """Whether `combined` weighs the members of a committee without gold."""
 
-    def __init__(self, labels: LabelSpace) -> None:
+    def __init__(self, labels: Any) -> None:
         self.labels = labels
 
     @property
     @abstractmethod
     def n_classes(self) -> int:
         """How many classes a network's decision is between."""
+
+    @property
+    def n_outputs(self) -> int:
+        """How many logits a network returns for a decision, or for an item."""
+        return len(self.labels)
+
+    # Items
+
+    def items(self, X: Any) -> Any:
+        """Return the user's items in a form that is made from them once."""
+        return X
+
+    def one_input(self, x: Any) -> Inputs:
+        """Return one item, such as `X[17]`, as inputs of length one."""
+        return as_inputs(as_batch(x))
+
+    def inputs(self, X: Any, name: str = "X", votes: Any = None) -> Inputs:
+        """Return what a network reads, from the user's items, in the order of votes."""
+        return as_inputs(X, name, votes)
+
+    def n_rows(self, items: Any) -> int:
+        """Return how many rows of probabilities inputs or votes have."""
+        return len(items) if hasattr(items, "take") else int(items.n_items)
+
+    def check_items(self, given: Any) -> None:
+        """Refuse inputs, votes and encoder features with different numbers of items."""
+        lengths = {"X": len(given.inputs)}
+        if given.votes is not None:
+            lengths["votes"] = given.votes.n_items
+        if given.features is not None:
+            lengths["encoder_X"] = len(given.features)
+        if len(set(lengths.values())) > 1:
+            described = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+            raise FeatureError(
+                f"All inputs must have the same items in the same order, but {described}."
+            )
+        if not lengths["X"]:
+            raise FeatureError("There are no items: X is empty.")
 
     # Votes
 
@@ -74,7 +128,7 @@ class Task(ABC):
         """Return all votes as vote matrices."""
 
     @abstractmethod
-    def used(self, votes: Any) -> npt.NDArray[np.bool_]:
+    def used(self, inputs: Inputs, votes: Any) -> npt.NDArray[np.bool_]:
         """Return whether an item is trained on: (n_items,)."""
 
     @abstractmethod
@@ -92,6 +146,10 @@ class Task(ABC):
     @abstractmethod
     def sample_votes(self, n_items: int, voters: Sequence[str]) -> Any:
         """Return votes on which a loaded model can be tried; nobody votes on the first item."""
+
+    def sample_items(self) -> Any:
+        """Return items on which any loaded model can be tried; None if they depend on it."""
+        return None
 
     # Gold labels and the class balance
 
@@ -115,6 +173,18 @@ class Task(ABC):
         """Return the option `class_balance` of a committee's members, given the committee's."""
 
     # Label models
+
+    def check_does(self, model: Any) -> None:
+        """Refuse a label model or a method that cannot do this kind of task."""
+        if self.kind not in model.tasks:
+            raise ParameterError(
+                f"{type(model).__name__} does tasks with {' or '.join(model.tasks)} for each item; "
+                f"these votes are for {self.kind}. {self.advice}"
+            )
+
+    def member_label_models(self) -> dict[str, LabelModel] | None:
+        """Return the label models of a committee's members; None leaves them to the committee."""
+        return None
 
     @abstractmethod
     def fit_label_model(
@@ -162,6 +232,14 @@ class Task(ABC):
     def original(self, adapted: nn.Module) -> nn.Module:
         """Return the network that `adapted` took."""
         return adapted
+
+    def predicting(self, network: nn.Module) -> nn.Module:
+        """Return the network whose logits `proba` takes, from the trained one."""
+        return network
+
+    def logits_shape(self, batch: Any, n_items: int) -> tuple[int, ...]:
+        """Return the shape of the logits that a network has to return for a batch."""
+        return n_items, self.n_outputs
 
     @abstractmethod
     def objective(
@@ -237,7 +315,7 @@ class Task(ABC):
         return None
 
     @abstractmethod
-    def decide(self, proba: Array, threshold: Any) -> Any:
+    def decide(self, proba: Array, threshold: Any, items: Any = None) -> Any:
         """Return the predictions in the user's form."""
 
     @abstractmethod
@@ -282,3 +360,32 @@ class Task(ABC):
     @abstractmethod
     def check_weights(self, weights: Mapping[str, Any]) -> dict[str, Any]:
         """Return the stored weights of a committee's members, checked."""
+
+
+def originals_of(voters: Sequence[str], copies: Mapping[str, str]) -> npt.NDArray[np.int64]:
+    """Return the position of the voter that each voter copies, or its own."""
+    position = {name: index for index, name in enumerate(voters)}
+    return np.array([position[copies.get(name, name)] for name in voters], dtype=np.int64)
+
+
+def checked_copies(copies: Any, voters: Sequence[str]) -> dict[str, str]:
+    """Return the stored copies among the voters."""
+    if not {*copies, *copies.values()} <= {*voters}:
+        raise SavedModelError("The copies of the saved committee are of other voters.")
+    return dict(copies)
+
+
+def checked_weights(weights: Mapping[str, Any]) -> dict[str, float]:
+    """Return the stored weights of a committee's members: one number each."""
+    found = {name: checked_number(weight) for name, weight in weights.items()}
+    if not all(0 <= weight <= 1 for weight in found.values()):
+        raise SavedModelError("The weights of the saved committee are not shares.")
+    return found
+
+
+def checked_number(value: Any) -> float:
+    """Return a stored number."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not np.isfinite(value):
+        raise SavedModelError(f"The saved threshold is no number: {value!r:.60}.")
+    return float(value)

@@ -27,7 +27,17 @@ from wiesel.labels import (
     says_nothing,
 )
 from wiesel.nn.end_models import Ensemble
-from wiesel.tasks.base import NEEDS_VALIDATION, Array, Combined, FitLabelModel, Task
+from wiesel.tasks.base import (
+    NEEDS_VALIDATION,
+    Array,
+    Combined,
+    FitLabelModel,
+    Task,
+    checked_copies,
+    checked_number,
+    checked_weights,
+    originals_of,
+)
 from wiesel.tasks.explaining import (
     VoteEffects,
     explain_item,
@@ -81,7 +91,7 @@ class OneLabelTask(Task):
         """Return the votes."""
         return (votes,)
 
-    def used(self, votes: VoteMatrix) -> npt.NDArray[np.bool_]:
+    def used(self, inputs: Inputs, votes: VoteMatrix) -> npt.NDArray[np.bool_]:
         """Return whether an item has a vote."""
         return votes.covered
 
@@ -96,7 +106,7 @@ class OneLabelTask(Task):
 
     def without_copies(self, votes: VoteMatrix, copies: Mapping[str, str]) -> VoteMatrix:
         """Return the votes with every copy merged into the voter it copies."""
-        return merge_copies(votes, _originals(votes.voters, copies))
+        return merge_copies(votes, originals_of(votes.voters, copies))
 
     def joined_votes(self, parts: Sequence[VoteMatrix]) -> VoteMatrix:
         """Return the votes on the items of all parts."""
@@ -240,7 +250,7 @@ class OneLabelTask(Task):
         """Return P(class): (n_items, n_classes)."""
         return proba_of(logits) if len(logits) else np.empty((0, len(self.labels)))
 
-    def decide(self, proba: Array, threshold: float | None) -> npt.NDArray[Any]:
+    def decide(self, proba: Array, threshold: float | None, items: Any = None) -> npt.NDArray[Any]:
         """Return the name of the predicted class of every item."""
         if threshold is None:
             chosen = proba.argmax(axis=1)
@@ -250,13 +260,7 @@ class OneLabelTask(Task):
 
     def check_threshold(self, threshold: Any) -> float | None:
         """Return a stored threshold: a number, or None."""
-        if threshold is None:
-            return None
-        if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
-            raise SavedModelError(f"The saved threshold is no number: {threshold!r:.60}.")
-        if not np.isfinite(threshold):
-            raise SavedModelError(f"The saved threshold is no number: {threshold!r:.60}.")
-        return float(threshold)
+        return None if threshold is None else checked_number(threshold)
 
     def check_calibration(self, calibration: Any) -> None:
         """Refuse a stored calibration."""
@@ -269,16 +273,11 @@ class OneLabelTask(Task):
 
     def check_copies(self, copies: Any, voters: Sequence[str]) -> dict[str, str]:
         """Return the stored copies among the voters."""
-        if not {*copies, *copies.values()} <= {*voters}:
-            raise SavedModelError("The copies of the saved committee are of other voters.")
-        return dict(copies)
+        return checked_copies(copies, voters)
 
     def check_weights(self, weights: Mapping[str, Any]) -> dict[str, float]:
         """Return the stored weights of a committee's members: one number each."""
-        found = {name: self.check_threshold(weight) for name, weight in weights.items()}
-        if not all(weight is not None and 0 <= weight <= 1 for weight in found.values()):
-            raise SavedModelError("The weights of the saved committee are not shares.")
-        return found  # type: ignore[return-value]
+        return checked_weights(weights)
 
     def one(self, model: Any, label: str) -> Any:
         """Refuse: the model is the classifier."""
@@ -299,7 +298,7 @@ class OneLabelTask(Task):
         total = sum(weights.values())
         mean = mean_effects(parts, {name: weight / total for name, weight in weights.items()})
         views = tuple(replace(view, weight=weights[view.name]) for view in mean.members)
-        original = _originals(votes.voters, copies)
+        original = originals_of(votes.voters, copies)
         place = np.unique(original[votes.voter_index], return_inverse=True)[1]
         n_copies = np.bincount(place, minlength=1)[place]
         return replace(
@@ -332,12 +331,6 @@ def agreement_weights(agreement: Array) -> Array:
     array([1.  , 1.  , 0.29])
     """
     return np.asarray((agreement / max(agreement.max(), _SMALLEST_PROBA)) ** _AGREEMENT_POWER)
-
-
-def _originals(voters: Sequence[str], copies: Mapping[str, str]) -> npt.NDArray[np.int64]:
-    """For every voter, the position of the one it copies, or its own."""
-    position = {name: index for index, name in enumerate(voters)}
-    return np.array([position[copies.get(name, name)] for name in voters], dtype=np.int64)
 
 
 def chosen_class_balance(

@@ -67,7 +67,7 @@ class SeveralLabelsTask(Task):
         """Return the votes on every label."""
         return votes.matrices
 
-    def used(self, votes: MultiLabelVotes) -> npt.NDArray[np.bool_]:
+    def used(self, inputs: Inputs, votes: MultiLabelVotes) -> npt.NDArray[np.bool_]:
         """Return whether some label of an item enters the loss."""
         return np.asarray(_known(votes).any(axis=1))
 
@@ -356,7 +356,7 @@ class SeveralLabelsTask(Task):
         """One half for every label."""
         return np.full(len(self.labels), 0.5)
 
-    def decide(self, proba: Array, threshold: Array) -> list[tuple[str, ...]]:
+    def decide(self, proba: Array, threshold: Array, items: Any = None) -> list[tuple[str, ...]]:
         """Return the labels of every item, in the order of the labels."""
         return self.labels.sets(proba >= threshold)
 

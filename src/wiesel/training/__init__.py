@@ -7,6 +7,7 @@ from wiesel.training.inputs import Inputs, as_inputs
 from wiesel.training.loop import train, train_together
 from wiesel.training.objective import Objective, Record, TrainOptions
 from wiesel.training.ray_train import RayTrain
+from wiesel.training.token_inputs import TokenInputs
 from wiesel.training.validation import Validation
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Payload",
     "RayTrain",
     "Record",
+    "TokenInputs",
     "TrainOptions",
     "TrainingData",
     "Validation",

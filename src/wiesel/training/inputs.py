@@ -14,13 +14,16 @@ from wiesel.errors import FeatureError, listed
 from wiesel.io.dataset import Dataset as LoadedDataset
 from wiesel.io.dataset import Split
 from wiesel.row_ids import in_order_of
+from wiesel.spans.documents import Documents
 from wiesel.threads import one_thread
 from wiesel.training.mapped import portable, read_rows, reopen
+from wiesel.training.token_inputs import TokenInputs
 from wiesel.votes import VoteMatrix
 
 __all__ = [
     "Batchable",
     "Inputs",
+    "as_batch",
     "as_inputs",
     "column_names",
     "is_matrix",
@@ -63,6 +66,8 @@ def as_inputs(values: Any, name: str = "X", votes: Any = None) -> Inputs:
     if is_ready(values):
         made: Inputs = values
         return made
+    if isinstance(values, Documents):
+        return TokenInputs(values)
     if not isinstance(values, (np.ndarray, Tensor)):  # these have no ids
         values = in_order_of(votes, values, name, drop_ids=True)
     return _made_inputs(values, name)
@@ -100,9 +105,21 @@ def _advice(values: object) -> str:
     return ""
 
 
+def as_batch(x: Any) -> Any:
+    """One item, such as `X[17]`, as a batch of one; a matrix with one row is returned as is."""
+    if isinstance(x, tuple):
+        x = x[0]
+    if isinstance(x, dict):
+        return {key: np.asarray(value)[None] for key, value in x.items()}
+    if sp.issparse(x):
+        x = x.toarray()  # type: ignore[attr-defined]
+    array = x if isinstance(x, Tensor) else np.asarray(x)
+    return array if array.ndim == 2 and array.shape[0] == 1 else array[None]
+
+
 def is_ready(values: object) -> bool:
     """Whether these are already inputs, as returned by `as_inputs`."""
-    kinds = (ArrayInputs, DictInputs, SparseInputs, DatasetInputs, JoinedInputs)
+    kinds = (ArrayInputs, DictInputs, SparseInputs, DatasetInputs, JoinedInputs, TokenInputs)
     return isinstance(values, kinds)
 
 

@@ -107,8 +107,7 @@ def quick_starter(folder: Path, kind: str) -> None:
     write_starter(folder, kind=kind)
     file = folder / "wiesel.toml"
     text = file.read_text().replace("[training]\nepochs = 5\n", "")
-    more = "" if kind == "spans" else "epoch_size = 320\n"
-    file.write_text(f"{text}\n[training]\nepochs = 1\n{more}")
+    file.write_text(f"{text}\n[training]\nepochs = 1\nepoch_size = 320\n")
 
 
 def with_gold(place: Path) -> Walk:

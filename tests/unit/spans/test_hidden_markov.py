@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from wiesel import DawidSkene
+from wiesel import DawidSkene, load_model
 from wiesel.errors import NotFittedError, ParameterError, VoteError
 from wiesel.spans import (
     Documents,
@@ -14,7 +14,6 @@ from wiesel.spans import (
     apply_span_lfs,
     forward_backward,
     gazetteer,
-    load_span_model,
 )
 from wiesel.spans.forward_backward import Chain, Layout, smooth
 from wiesel.spans.hidden_markov import _joined
@@ -275,5 +274,5 @@ def test_a_saved_model_says_the_same(tmp_path):
     votes = random_votes(links=True)
     model = HiddenMarkov().fit(votes)
     model.save(tmp_path / "hmm")
-    loaded = load_span_model(tmp_path / "hmm")
+    loaded = load_model(tmp_path / "hmm")
     assert np.array_equal(loaded.predict_proba(votes), model.predict_proba(votes))

@@ -5,33 +5,49 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from wiesel import MajorityVote, VoteMatrix
+from wiesel import (
+    Committee,
+    MajorityVote,
+    Supervised,
+    TwoStage,
+    VoteMatrix,
+    WeaSEL,
+    load_model,
+    spans,
+)
 from wiesel.cli.main import app
-from wiesel.errors import FeatureError, ParameterError, SavedModelError, VoteError
+from wiesel.end_to_end import FeatureEM, MaxMIG
+from wiesel.end_to_end.weasel.spans import TokenBlocks, WeaSELTokenObjective, build_token_encoder
+from wiesel.errors import CollapseWarning, FeatureError, ParameterError, SavedModelError, VoteError
+from wiesel.nn import BiLSTMTagger, LinearTagger, encode_votes
+from wiesel.nn.taggers import view_hash
 from wiesel.saving import read_folder, write_folder
 from wiesel.spans import (
     Documents,
     HiddenMarkov,
     SpanLabels,
-    SpanTwoStage,
-    SpanWeaSEL,
     TokenVotes,
     apply_span_lfs,
     gazetteer,
-    load_span_model,
 )
-from wiesel.spans.storage import span_model_contents
-from wiesel.spans.tagger import TokenInputs, TokenLogits
-from wiesel.spans.weasel import TokenEncoder, WeaSELTokenObjective, _TokenBlocks
-from wiesel.training import TrainingData
+from wiesel.tasks.spans import SoftTokenObjective, TokenLogits
+from wiesel.training import TokenInputs, TrainingData
 
 TEXTS = ["Ada met Bob", "so Bob met Ada again", "", "nobody"] * 6
-FAST = {"epochs": 10, "lr": 0.05, "batch_size": 4, "progress": False}
+FAST = {"epochs": 4, "epoch_size": 200, "lr": 0.05, "batch_size": 8, "progress": False}
+
+
+def documents():
+    return Documents.from_texts(TEXTS)
 
 
 def votes():
-    documents = Documents.from_texts(TEXTS)
-    return apply_span_lfs(gazetteer("PER", ["Ada", "Bob"], name="names"), documents, labels=["PER"])
+    names = gazetteer("PER", ["Ada", "Bob"], name="names")
+    return apply_span_lfs(names, documents(), labels=["PER"])
+
+
+def tagger():
+    return LinearTagger(3)
 
 
 class Rows(torch.nn.Module):
@@ -45,69 +61,124 @@ class Rows(torch.nn.Module):
         return words.unsqueeze(-1) * self.scale
 
 
-def test_each_token_is_in_one_stretch_and_padding_gives_no_logits():
-    documents = Documents.from_texts(["a b c d e", "", "f"])
-    inputs = TokenInputs({"words": np.arange(1, 7)}, documents, length=2)
+def test_each_token_is_in_one_section_and_padding_gives_no_logits():
+    inputs = TokenInputs(
+        Documents.from_texts(["a b c d e", "", "f"]), {"words": np.arange(1, 7)}, 2
+    )
     batch = inputs.take(np.arange(len(inputs)))
     assert [int(n) for n in batch["mask"].sum(dim=1)] == [2, 2, 1, 1]
     logits = TokenLogits(Rows(), 3)(batch)
     assert logits[:, 0].tolist() == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_section_ends_with_a_sentence_if_it_can():
+    inputs = TokenInputs(Documents.from_texts(["a b . c d . e f g h"]), length=4)
+    assert inputs.take(np.arange(len(inputs)))["mask"].sum(dim=1).tolist() == [3, 3, 4]
+
+
+def test_the_numbers_of_a_word_are_those_of_its_views():
+    batch = TokenInputs(Documents.from_texts(["Ada7 is"])).take(np.arange(1))
+    assert batch["words"][0, 0] == view_hash("words", "ada0")
+    assert batch["prefixes"][0, 0] == view_hash("prefixes", "ada")
+    assert batch["suffixes"][0, 0] == view_hash("suffixes", "da7")
+    assert batch["shapes"][0, 0] == view_hash("shapes", "Xxd")
+    grams = {view_hash("grams", text) for text in ("<is", "is>", "<is>")}
+    assert set(batch["grams"][0, 1].tolist()) == grams | {0}
+
+
+def test_features_of_the_wrong_size_or_without_numbers_are_refused():
+    two = Documents.from_texts(["a b"])
+    with pytest.raises(FeatureError, match="are of 3 tokens; the documents have 2"):
+        TokenInputs(two, {"words": np.arange(3)})
+    with pytest.raises(FeatureError, match="NaN or infinity for token 1"):
+        TokenInputs(two, {"words": np.array([1, np.nan])})
+
+
 def test_a_tagger_of_the_wrong_shape_is_refused():
-    inputs = TokenInputs({"words": np.arange(1, 3)}, Documents.from_texts(["a b"]))
+    inputs = TokenInputs(Documents.from_texts(["a b"]), {"words": np.arange(1, 3)})
     with pytest.raises(FeatureError, match=r"\(1, 2, 3\); got the shape \(1, 2, 5\)"):
         TokenLogits(Rows(5), 3)(inputs.take(np.arange(1)))
+    with pytest.raises(FeatureError, match=r"shape \(items, tokens, 3\), one for each tag"):
+        TwoStage(HiddenMarkov(), LinearTagger(5), **FAST).fit(documents(), votes())
 
 
-@pytest.mark.parametrize("model", [SpanTwoStage(**FAST), SpanWeaSEL(**FAST)])
-def test_a_tagger_learns_what_the_rules_know_and_is_saved(model, tmp_path):
-    model.fit(votes())
-    documents = Documents.from_texts(["so Ada met nobody", ""])
-    spans = model.predict(documents)
-    assert [span[:3] for span in spans[0]] == [(3, 6, "PER")]
-    assert spans[1] == []
-    assert 0 < spans[0][0].confidence <= 1
+def test_a_linear_tagger_reads_the_words_around_a_token():
+    """Logits are sums of rows of tables: one table for each place in the window."""
+    network = LinearTagger(2, rows=50, window=1)
+    words = torch.tensor([[1, 2, 3]])
+    with torch.no_grad():
+        for place, table in enumerate(network.tables):
+            table.weight.copy_(torch.arange(50.0)[:, None] * 10.0**place)
+        found = network({"words": words, "mask": words > 0})[0, :, 0]
+    # before + 10 times the word + 100 times the next one
+    assert found.tolist() == [0 + 10 + 200, 1 + 20 + 300, 2 + 30 + 0]
+
+
+METHODS = {
+    "two_stage": lambda: TwoStage(HiddenMarkov(), tagger(), **FAST),
+    "two_stage_lstm": lambda: TwoStage(MajorityVote(), BiLSTMTagger(3, hidden=8), **FAST),
+    "weasel": lambda: WeaSEL(tagger(), warm_up=2, **FAST),
+    "committee": lambda: Committee(tagger(), networks=1, **FAST),
+    "ensemble": lambda: TwoStage(HiddenMarkov(), tagger(), members=2, **FAST),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The 2 networks of TwoStage are trained one by one")
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_learns_what_the_rules_know_and_is_saved(name, tmp_path):
+    model = METHODS[name]().fit(documents(), votes())
+    seen = Documents.from_texts(["so Ada met nobody", ""])
+    found = model.predict(seen)
+    assert [span[:3] for span in found[0]] == [(3, 6, "PER")]
+    assert found[1] == []
+    assert 0 < found[0][0].confidence <= 1
     model.save(tmp_path / "tagger")
-    loaded = load_span_model(tmp_path / "tagger")
-    assert np.allclose(loaded.predict_proba(documents), model.predict_proba(documents))
-    assert loaded.predict(list(documents.texts)) == spans
-    soft = loaded.soft_labels(votes())
-    assert np.allclose(soft, model.soft_labels(votes()))
+    loaded = load_model(tmp_path / "tagger")
+    assert np.allclose(loaded.predict_proba(seen), model.predict_proba(seen))
+    assert loaded.predict(list(seen.texts)) == found
+    assert loaded.labels_ == SpanLabels(("PER",))
+    soft = loaded.soft_labels(documents(), votes())
+    assert np.allclose(soft, model.soft_labels(documents(), votes()))
     assert np.allclose(soft.sum(axis=1), 1)
     assert soft[0].argmax() == 1  # everybody votes B-PER on the first token
-    assert str(loaded.explain(votes())[0]) == str(model.explain(votes())[0])
+    why = loaded.explain(documents()[1], votes()[1])
+    assert [(each.text, each.voted_for) for each in why.spans] == [
+        ("Bob", ("names",)),
+        ("Ada", ("names",)),
+    ]
+    assert str(why) == str(model.explain(documents()[1], votes()[1]))
+
+
+def test_gold_spans_train_a_tagger():
+    gold = [[span[:3] for span in own] for own in votes().spans("names")]
+    model = Supervised(tagger(), **FAST).fit(documents(), gold)
+    assert model.labels_ == SpanLabels(("PER",))
+    assert model.predict("Bob met nobody")[0][0][:3] == (0, 3, "PER")
+    with pytest.raises(ParameterError, match="no gold span, so their labels are needed"):
+        Supervised(tagger()).fit(documents(), [[]] * len(TEXTS))
 
 
 def test_a_token_that_voters_disagree_about_is_not_outside():
-    documents = Documents.from_texts(["so Paris met nobody at all on that long day"] * 12)
+    own = Documents.from_texts(["so Paris met nobody at all on that long day"] * 12)
     names = gazetteer("PER", ["Paris"], name="names")
     cities = gazetteer("LOC", ["Paris"], name="cities")
-    both = apply_span_lfs([names, cities], documents, labels=["PER", "LOC"])
-    model = SpanWeaSEL(**{**FAST, "epochs": 2}).fit(both)
-    outside = model.soft_labels(both)[:, 0].reshape(12, -1)
+    both = apply_span_lfs([names, cities], own, labels=["PER", "LOC"])
+    model = WeaSEL(LinearTagger(5), warm_up=1, **{**FAST, "epochs": 2}).fit(own, both)
+    outside = model.soft_labels(own, both)[:, 0].reshape(12, -1)
     assert (outside[:, 1] < 0.5).all()
     assert (np.delete(outside, 1, axis=1) > 0.5).all()
 
 
-@pytest.mark.parametrize("start", [MajorityVote(), HiddenMarkov()])
-def test_weasel_on_tokens_starts_from_a_label_model(start):
-    model = SpanWeaSEL(start=start, **FAST).fit(votes())
-    assert model.predict(["Ada met"])[0][0][:3] == (0, 3, "PER")
-    with pytest.raises(ParameterError, match="'start' option of SpanWeaSEL"):
-        SpanWeaSEL(start="hmm").fit(votes())
-
-
 def test_weasel_on_tokens_learns_the_start_for_as_many_epochs_as_it_says():
-    own, soft = votes(), np.tile([0.5, 0.25, 0.25], (votes().documents.n_tokens, 1))
-    encoder = TokenEncoder(len(own.voters) + 1, 3, ()).eval()
-    tagger, blocks = TokenLogits(Rows(), 3), _TokenBlocks(own.with_silence())
-    objective = WeaSELTokenObjective(tagger, encoder, blocks, soft, warm_up=2)
-    numbers = TokenInputs({"words": np.arange(own.documents.n_tokens)}, own.documents)
+    own, soft = votes(), np.tile([0.5, 0.25, 0.25], (votes().n_tokens, 1))
+    encoder = build_token_encoder(WeaSEL(tagger()), len(own.voters), 3, 1.0).eval()
+    network, blocks = TokenLogits(Rows(), 3), TokenBlocks(own)
+    objective = WeaSELTokenObjective(network, encoder, blocks, soft, warm_up=2)
+    numbers = TokenInputs(own.documents, {"words": np.arange(own.n_tokens)})
     batch = TrainingData(numbers).gather(np.arange(2))
-    logits = tagger(batch.inputs).log_softmax(1)
-    eight = np.arange(8)  # tokens
-    label = encoder(*blocks.of(eight)).log_softmax(1)
+    logits = network(batch.inputs).log_softmax(1)
+    cast, around = blocks.of(np.arange(8))  # tokens
+    label = encoder.soft_label(encode_votes(cast, "one_hot", around), cast)[1].log_softmax(1)
     for epoch, warming in ((1, True), (2, True), (3, False)):
         objective.start_epoch(epoch, None)
         losses = objective.losses(batch)
@@ -120,67 +191,93 @@ def test_weasel_on_tokens_learns_the_start_for_as_many_epochs_as_it_says():
 
 
 def test_the_encoder_reads_the_vote_shares_of_the_tokens_beside():
-    documents = Documents.from_words([["w"] * 3, ["w"]])
-    said = [[1, 1], [-1, 2], [0, 1], [2, 2]]
-    blocks = _TokenBlocks(TokenVotes(documents, VoteMatrix.from_dense(said, SpanLabels("A").tags)))
+    own = Documents.from_words([["w"] * 3, ["w"]])
+    said = [[1, 1], [0, 2], [0, 1], [2, 2]]
+    blocks = TokenBlocks(TokenVotes(own, VoteMatrix.from_dense(said, SpanLabels("A").tags)))
     _, around = blocks.of(np.arange(4))
-    before = [[0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
-    after = [[0, 0, 1], [0.5, 0.5, 0], [0, 0, 0], [0, 0, 0]]
+    before = [[0, 0, 0], [0, 1, 0], [0.5, 0, 0.5], [0, 0, 0]]
+    after = [[0.5, 0, 0.5], [0.5, 0.5, 0], [0, 0, 0], [0, 0, 0]]
     assert around.tolist() == np.hstack([before, after]).tolist()
 
 
 def test_an_encoder_of_other_sizes_or_of_no_use_is_refused(tmp_path):
-    model = SpanWeaSEL(**{**FAST, "epochs": 1}).fit(votes())
-    model.save(tmp_path / "tagger")
-    model.hidden = (8,)
-    changed, _ = span_model_contents(model)
+    model = WeaSEL(tagger(), warm_up=1, encoder=(8,), **{**FAST, "epochs": 2})
+    model.fit(documents(), votes()).save(tmp_path / "tagger")
     manifest, files = read_folder(tmp_path / "tagger")
-    write_folder(tmp_path / "tagger", changed, files)
-    with pytest.raises(SavedModelError, match="do not fit the sizes of the TokenEncoder"):
-        load_span_model(tmp_path / "tagger")
-    model.hidden = SpanWeaSEL().hidden
+    other = {**manifest["parameters"], "encoder": {"$tuple": [9]}}
+    write_folder(tmp_path / "tagger", {**manifest, "parameters": other}, files)
+    with pytest.raises(SavedModelError, match="do not fit the encoder"):
+        load_model(tmp_path / "tagger")
     for weights in model.encoder_.parameters():
         weights.data.fill_(3e38)
     model.save(tmp_path / "tagger")
-    with pytest.raises(SavedModelError, match="NaN or infinity as soft labels"):
-        load_span_model(tmp_path / "tagger")
+    with pytest.raises(SavedModelError, match=r"soft labels of row 0 are \[nan"):
+        load_model(tmp_path / "tagger")
     write_folder(tmp_path / "tagger", {**manifest, "voters": [[]]}, files)
-    with pytest.raises(SavedModelError, match="Voter names must be non-empty strings"):
-        load_span_model(tmp_path / "tagger")
-
-
-def test_a_vocabulary_with_words_the_tagger_has_no_row_for_is_refused(tmp_path):
-    """What is tried on load need not hold the word: only its number would be out of range."""
-    model = SpanTwoStage(**{**FAST, "epochs": 1}).fit(votes())
-    manifest, files = span_model_contents(model)
-    state = json.loads(files["features.json"])
-    state["vocabularies"]["words"].append("babbage")
-    files["features.json"] = json.dumps(state).encode()
-    write_folder(tmp_path / "tagger", manifest, files)
-    with pytest.raises(SavedModelError, match=r"saved words have numbers up to \d+; the tagger"):
-        load_span_model(tmp_path / "tagger")
+    with pytest.raises(SavedModelError, match="expected a list of names"):
+        load_model(tmp_path / "tagger")
 
 
 def test_validation_keeps_the_best_epoch_and_a_label_model_goes_token_by_token():
     held_out = Documents.from_texts(["Ada met Bob"]), [[(0, 3, "PER"), (8, 11, "PER")]]
-    model = SpanTwoStage(label_model=MajorityVote(), **FAST).fit(votes(), validation=held_out)
+    model = TwoStage(MajorityVote(), tagger(), **FAST)
+    model.fit(documents(), votes(), validation=held_out)
     assert model.history_.best_epoch is not None
-    assert "validation_span_f1" in model.history_.records[0]
-    assert model.soft_labels(votes())[1].tolist() == [1, 0, 0]
+    assert model.selection_["by"] == "span_f1"
+    assert model.threshold_ is None
+    assert model.soft_labels(documents(), votes())[1].tolist() == [1, 0, 0]
+    averaged = Committee(tagger(), networks=1, **FAST)
+    averaged.fit(documents(), votes(), validation=held_out)
+    with pytest.raises(ParameterError, match="Gold spans select the epoch"):
+        averaged.fit(documents(), votes(), gold=held_out[1] * 24)
+    assert sum(averaged.member_weights_.values()) == pytest.approx(1)
+
+
+def test_soft_labels_are_learned_and_the_history_counts_spans():
+    own = Documents.from_words([["a", "b"]])
+    objective = SoftTokenObjective(TokenLogits(Rows(), 3), np.array([[0, 1, 0], [0.5, 0.5, 0]]))
+    data = TrainingData(TokenInputs(own, {"words": np.array([0, 5])}))
+    batch = data.gather(np.arange(1))
+    assert objective.losses(batch)["end_model"].item() == pytest.approx(np.log(3))
+    assert objective.diagnose(data) == {"agreement": 0.5, "spans_found": 0, "spans_wanted": 1}
+
+
+def test_a_tagger_that_finds_no_span_warns():
+    slow = {**FAST, "lr": 1e-9, "epochs": 1}
+    network = LinearTagger(3)
+    network.bias.data[:] = torch.tensor([5.0, 0.0, 0.0])
+    with pytest.warns(CollapseWarning, match="finds no span in the training texts"):
+        TwoStage(HiddenMarkov(), network, **slow).fit(documents(), votes())
 
 
 def test_what_cannot_be_trained_on_is_refused():
-    with pytest.raises(VoteError, match="needs TokenVotes"):
-        SpanTwoStage().fit(votes().votes)
-    silent = apply_span_lfs(gazetteer("PER", ["Zoe"]), Documents.from_texts(TEXTS), labels=["PER"])
+    with pytest.raises(FeatureError, match="same items in the same order"):
+        TwoStage(MajorityVote(), tagger(), **FAST).fit(documents(), votes().votes)
+    silent = apply_span_lfs(gazetteer("PER", ["Zoe"]), documents(), labels=["PER"])
     with pytest.raises(VoteError, match="nothing to learn from: 1 voters cast no vote"):
-        SpanWeaSEL(**FAST).fit(silent)
+        WeaSEL(tagger(), **FAST).fit(documents(), silent)
+    with pytest.raises(FeatureError, match="of the same documents in the same order"):
+        TwoStage(HiddenMarkov(), tagger()).fit(Documents.from_texts(["Ada"]), votes())
+    with pytest.raises(FeatureError, match="A tagger reads Documents, or texts"):
+        TwoStage(HiddenMarkov(), tagger()).fit(np.zeros((24, 3)), votes())
     with pytest.raises(ParameterError, match="validation must be"):
-        SpanTwoStage(**FAST).fit(votes(), validation=Documents.from_texts(["Ada"]))
-    with pytest.raises(ParameterError, match="label_model"):
-        SpanTwoStage(label_model="hmm").fit(votes())
+        TwoStage(HiddenMarkov(), tagger(), **FAST).fit(
+            documents(), votes(), validation=Documents.from_texts(["Ada"])
+        )
+    with pytest.raises(ParameterError, match=r"FeatureEM does tasks with .* are for spans"):
+        TwoStage(FeatureEM(), tagger(), **FAST).fit(documents(), votes())
+    with pytest.raises(ParameterError, match=r"MaxMIG does tasks with one label .* for spans"):
+        MaxMIG(tagger(), **FAST).fit(documents(), votes())
+    with pytest.raises(ParameterError, match=r"WeaSEL for spans .* leave out loss='l1'"):
+        WeaSEL(tagger(), loss="l1").fit(documents(), votes())
     with pytest.raises(SavedModelError):
-        load_span_model("no/such/folder")
+        load_model("no/such/folder")
+
+
+@pytest.mark.parametrize("old", ["SpanTwoStage", "SpanWeaSEL", "BiLSTMTagger", "load_span_model"])
+def test_an_old_name_says_the_new_one(old):
+    with pytest.raises(AttributeError, match=rf"{old} is wiesel\..* now"):
+        getattr(spans, old)
 
 
 def test_the_command_goes_from_texts_to_figures(tmp_path, monkeypatch):

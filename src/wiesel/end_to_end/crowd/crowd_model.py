@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.base import ExplainedModel
-from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.crowd.voter_models import VoterMatrices, VoterModel
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 from wiesel.end_to_end.storage import Saved
@@ -176,7 +175,7 @@ class CrowdModel(ExplainedModel):
     def _log_votes(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """What the votes add to the log probability of every class: (n_items, n_classes)."""
         self.check_votes(votes)
-        check_lengths(FitInputs(as_inputs(X, votes=votes), votes))
+        self.task_.check_items(FitInputs(as_inputs(X, votes=votes), votes))
         entries = all_entries(votes)
         return entries.sum_by_item(self._vote_evidence(entries)).double().numpy()
 

@@ -42,6 +42,7 @@ class EvidenceLabelModel(LabelModel):
     """
 
     takes_inputs = True
+    tasks = ("one label", "several labels")
 
     power: float = 0.5
     """Evidence is divided by this power of the number of votes on the item; 0 treats voters as

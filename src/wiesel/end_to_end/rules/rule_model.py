@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.base import ExplainedModel
-from wiesel.end_to_end.checks import check_lengths, gold_items
+from wiesel.end_to_end.checks import gold_items
 from wiesel.end_to_end.crowd.crowd_model import CrowdObjective
 from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
@@ -219,7 +219,7 @@ class RuleModel(ExplainedModel):
                 [part[1] for part in parts], axis=0
             )
         self.check_votes(votes)
-        check_lengths(FitInputs(X, votes))
+        self.task_.check_items(FitInputs(X, votes))
         data = TrainingData(X, payload=EntryPayload(votes))
         together, weights = [np.empty((0, len(self.labels_)))], [np.empty(0)]
         for batch in data.batches(data.items, _ITEMS_AT_ONCE) if len(data.items) else ():

@@ -7,13 +7,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.vote_payloads import DensePayload, statistic_columns
 from wiesel.end_to_end.weasel.encoding import feature_width
 from wiesel.end_to_end.weasel.several_labels import weigh_labels
+from wiesel.end_to_end.weasel.spans import weigh_tokens
 from wiesel.errors import FeatureError
 from wiesel.label_models.pair_statistics import place_statistics
 from wiesel.nn.encoders import encode_votes, label_logits
+from wiesel.tasks import SpansTask
 from wiesel.tasks.explaining import VoteEffects
 from wiesel.training import TrainingData
 from wiesel.votes import VoteMatrix
@@ -38,6 +39,8 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: Any, encoder_X: Any) -> Weighed
             [part[1] for part in weighed], axis=0
         )
     model.check_votes(votes)
+    if model.task_.kind == SpansTask.kind:
+        return weigh_tokens(model, votes)
     given = model.fit_inputs(X if encoder_X is None else encoder_X, votes)
     features = given.features
     if feature_width(features) != model.encoder_width_:
@@ -45,7 +48,7 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: Any, encoder_X: Any) -> Weighed
             f"The encoder was trained on {model.encoder_width_} features; "
             f"these items have {feature_width(features)}."
         )
-    check_lengths(given)
+    model.task_.check_items(given)
     if model.grid_ is not None:
         return weigh_labels(model, given, features, votes)
     statistics = place_statistics(model.statistics, votes.voters)

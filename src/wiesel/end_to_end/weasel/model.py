@@ -10,7 +10,6 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import ExplainedModel
-from wiesel.end_to_end.feature_reader import as_batch
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -41,6 +40,13 @@ from wiesel.end_to_end.weasel.several_labels import (
     explain_labels,
     one_sided_models,
 )
+from wiesel.end_to_end.weasel.spans import (
+    TokenBlocks,
+    WeaSELTokenObjective,
+    build_token_encoder,
+    check_for_spans,
+    start_for_spans,
+)
 from wiesel.errors import (
     ParameterError,
     SavedModelError,
@@ -60,10 +66,12 @@ from wiesel.nn.graph_encoder import GraphLayers
 from wiesel.nn.losses import AGREEMENT_LOSSES
 from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import check_choice, check_number
-from wiesel.tasks import OneLabelTask, SeveralLabelsTask
+from wiesel.spans.votes import TokenVotes
+from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask
 from wiesel.tasks.explaining import check_one_item
 from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
+from wiesel.training.inputs import as_batch
 
 __all__ = ["WeaSEL", "WeaSELObjective"]
 
@@ -169,7 +177,7 @@ class WeaSEL(ExplainedModel):
     one_sided_: dict[str, Any] = field(init=False, repr=False)
     """The label models of labels whose votes all go one way."""
 
-    tasks = (OneLabelTask.kind, SeveralLabelsTask.kind)
+    tasks = (OneLabelTask.kind, SeveralLabelsTask.kind, SpansTask.kind)
 
     @classmethod
     def paper(cls, end_model: nn.Module, **options: Any) -> Self:
@@ -226,6 +234,8 @@ class WeaSEL(ExplainedModel):
         return self._effects(one, votes, None)
 
     def _effects(self, one: Any, votes: Any, features: Any) -> Any:
+        if self._tags_tokens:
+            return None
         if self.grid_ is None:
             return weigh_item(self, one, votes, features)
         return explain_labels(self, one, votes, weigh_voters(self, one, votes, features))
@@ -235,7 +245,12 @@ class WeaSEL(ExplainedModel):
         inputs = as_inputs(X, votes=votes)
         if encoder_X is not None:
             encoder_X = as_inputs(encoder_X, "encoder_X", votes)
-        return FitInputs(inputs, votes, encoder_features(inputs, encoder_X, self._reads_features))
+        wanted = self._reads_features and not isinstance(votes, TokenVotes)
+        return FitInputs(inputs, votes, encoder_features(inputs, encoder_X, wanted))
+
+    @property
+    def _tags_tokens(self) -> bool:
+        return self.task_.kind == SpansTask.kind
 
     @property
     def _reads_features(self) -> bool:
@@ -313,6 +328,8 @@ class WeaSEL(ExplainedModel):
         """A new encoder for the learned sizes."""
         if self.grid_ is not None:
             return build_label_encoder(self, self.grid_, self.encoder_width_, self.tau_1_)
+        if self._tags_tokens:
+            return build_token_encoder(self, len(self.voters_), self.task_.n_outputs, self.tau_1_)
         sizes = n_classes, self.encoder_width_, self.dependencies_, self.tau_1_
         return build_encoder(self, self.voters_, *sizes)
 
@@ -348,6 +365,10 @@ class WeaSEL(ExplainedModel):
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
         votes, grid = plan.votes, None
+        if plan.task.kind == SpansTask.kind:
+            check_for_spans(self)
+            plan = replace(plan, learned=self._learned(plan, None, 0))
+            return self._with_start(plan, start_for_spans(self.start))
         if plan.task.kind == SeveralLabelsTask.kind:
             check_for_several_labels(self)
             grid = LabelGrid.of(votes)
@@ -358,18 +379,28 @@ class WeaSEL(ExplainedModel):
         statistics = place_statistics(self.statistics, votes.voters)
         dense = votes if grid is None else grid.votes(votes)
         payload = DensePayload(dense, given.inputs, features, statistics)
-        learned: dict[str, Any] = {
+        learned = self._learned(plan, grid, feature_width(features))
+        if grid is None:
+            learned["dependencies_"] = voter_dependencies(self, votes)
+        data = replace(plan.data, payload=payload)
+        plan = replace(plan, data=data, features=features, learned=learned)
+        return self._with_start(plan, self.start)
+
+    def _learned(self, plan: FitPlan, grid: LabelGrid | None, width: int) -> dict[str, Any]:
+        """The attributes that are known before training."""
+        return {
             # The balance of a label may be unknown: it is even then.
             "class_balance_": np.nan_to_num(plan.class_balance, nan=0.5),
             "grid_": grid,
             "one_sided_": {},
             "tau_1_": self._chosen_tau_1(plan),
-            "encoder_width_": feature_width(features),
-            "dependencies_": () if grid is not None else voter_dependencies(self, votes),
+            "encoder_width_": width,
+            "dependencies_": (),
         }
-        data = replace(plan.data, payload=payload)
-        plan = replace(plan, data=data, features=features, learned=learned)
-        if self.start is None or self.warm_up == 0:
+
+    def _with_start(self, plan: FitPlan, start: LabelModel | None) -> FitPlan:
+        """Return the plan with the soft labels that both networks learn first."""
+        if start is None or self.warm_up == 0:
             return plan
         epochs = train_options(self, plan).epochs
         if epochs <= self.warm_up:
@@ -379,14 +410,22 @@ class WeaSEL(ExplainedModel):
                 "this is two-stage training. Give more epochs, or a smaller warm_up.",
                 WieselWarning,
             )
-        fitted, targets = initial_soft_labels(self.start, plan)
-        if grid is not None:
-            plan = replace(plan, learned={**learned, "one_sided_": one_sided_models(fitted)})
+        fitted, targets = initial_soft_labels(start, plan)
+        if plan.learned["grid_"] is not None:
+            plan = replace(plan, learned={**plan.learned, "one_sided_": one_sided_models(fitted)})
         return replace(plan, targets=targets)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         learned, balance = plan.learned, plan.learned["class_balance_"]
         sizes = learned["encoder_width_"], learned["tau_1_"]
+        if plan.task.kind == SpansTask.kind:
+            n_tags = plan.task.n_outputs
+            encoder = build_token_encoder(self, len(plan.voters), n_tags, sizes[1])
+            blocks, targets = TokenBlocks(plan.votes), plan.targets
+            if targets is None:  # without a warm-up
+                targets = np.zeros((plan.votes.n_tokens, n_tags))
+            tagger = plan.task.adapted(end_model)
+            return WeaSELTokenObjective(tagger, encoder, blocks, targets, self.warm_up)
         if learned["grid_"] is not None:
             encoder = build_label_encoder(self, learned["grid_"], *sizes)
             soft: Any = plan.task.objective(end_model, plan.targets, plan.votes, "ce", None)  # type: ignore[arg-type]
