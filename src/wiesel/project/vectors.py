@@ -36,6 +36,7 @@ __all__ = [
     "make_features",
     "make_vectors",
     "raw_inputs",
+    "taken",
 ]
 
 KINDS: dict[str, Callable[..., Any]] = {
@@ -76,6 +77,13 @@ class Vectors:
             return f"{next(iter(self.train.values())).shape[1]} tokens"
         sizes = self.train.shape[1:]
         return f"{sizes[0]} columns" if len(sizes) == 1 else " x ".join(map(str, sizes))
+
+
+def taken(inputs: Any, rows: Any) -> Any:
+    """Return selected items of an array or of a dict of arrays."""
+    if isinstance(inputs, dict):
+        return {name: part[rows] for name, part in inputs.items()}
+    return inputs[rows]
 
 
 def make_vectors(project: Project, splits: Mapping[str, Split], cache: Path) -> Vectors:
