@@ -23,6 +23,7 @@ _FEW = 15
 _KEYS = 9
 """How many classes have a number key."""
 _FOUND = 12
+_SOON = 50_000
 _TITLES = {
     "recommended": "recommended",
     "random": "at random",
@@ -152,7 +153,8 @@ class LabelPage:
         self.seed += 1
         asked, person, n = self.way, self.person, _BATCH + len(self.waiting)
         found = await work(self.desk.space.to_label, n, asked, person, self.seed)
-        if self.is_many:
+        # Of a million rows, what a model says of all is not computed again for every few labels.
+        if self.is_many and (self.proba is None or len(self.desk.space.train) <= _SOON):
             known = await work(self.desk.predictions, "train", quiet=True)
             self.proba = None if known is None else known.proba
         if found is None or (asked, person) != (self.way, self.person):

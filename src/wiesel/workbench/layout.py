@@ -36,6 +36,7 @@ __all__ = [
 
 PAGES = (
     ("/", "Data"),
+    ("/map", "Map"),
     ("/lfs", "LFs"),
     ("/label", "Label"),
     ("/train", "Train"),
@@ -111,6 +112,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-toggle .q-btn { padding: 2px 12px; }
 .lf-table td, .results td { vertical-align: middle; }
 .w-main a { color: var(--w-accent); }
+.map-parts, .map-parts .q-btn { display: flex; flex-direction: column; align-items: flex-start; }
 .lf-hits { display: flex; flex-direction: column; gap: 8px; }
 .lf-hits > * { border-left: 2px solid var(--w-line); padding-left: 8px; }
 .w-next { display: flex; flex-direction: column; align-items: flex-start; }
