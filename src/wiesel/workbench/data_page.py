@@ -1,10 +1,8 @@
 """Data: the rows page by page, what to look at next, and a detail view for each row."""
 
-import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 import numpy as np
 from nicegui import ui
@@ -15,7 +13,7 @@ from wiesel.guidance.suggesting import rule_words
 from wiesel.workbench.bulk_labels import BulkLabels
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import card, empty_state, table
+from wiesel.workbench.layout import card, empty_state, keep_in_address, table
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.row_view import open_row
 from wiesel.workbench.texts import cut, percent, shown, words
@@ -156,8 +154,7 @@ class DataPage:
         kept = dict(self.filters)
         kept |= {"split": self.split} if self.split != "train" else {}
         kept |= {"selection": self.number} if self.number else {}
-        address = f"/?{urlencode(kept)}" if kept else "/"
-        ui.run_javascript(f"history.replaceState(history.state, '', {json.dumps(address)})")
+        keep_in_address("/", kept)
 
     async def point_at(self, rows: Any, title: str) -> None:
         """Show only these rows."""

@@ -1,8 +1,9 @@
 """The common page layout: the top bar, the colors, the empty states."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from urllib.parse import urlencode
 
 from nicegui import ui
 
@@ -28,6 +29,7 @@ __all__ = [
     "empty_state",
     "frame",
     "heading",
+    "keep_in_address",
     "plain_frame",
     "remember_person",
     "stored_person",
@@ -198,6 +200,12 @@ async def stored_person() -> str:
 def remember_person(name: str) -> None:
     """Let the browser remember under which name its user labels."""
     ui.run_javascript(f"localStorage.setItem('wiesel-person', {json.dumps(name)})")
+
+
+def keep_in_address(page: str, query: Mapping[str, str]) -> None:
+    """Write what a page shows into its address, without a new entry in the browser's history."""
+    address = f"{page}?{urlencode(query)}" if query else page
+    ui.run_javascript(f"history.replaceState(history.state, '', {json.dumps(address)})")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.workbench.bulk_labels import BulkLabels
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import GRAY, card
+from wiesel.workbench.layout import GRAY, card, keep_in_address
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.row_view import open_row
 from wiesel.workbench.texts import cut, shade, words
@@ -124,7 +124,7 @@ class MapPage:
 
     async def _colored(self, event: Any) -> None:
         self.color = event.value
-        ui.run_javascript(f"history.replaceState(history.state, '', '/map?color={self.color}')")
+        keep_in_address("/map", {"color": self.color})
         await self._changed()
 
     async def _recolor(self) -> None:
