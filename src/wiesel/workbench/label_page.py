@@ -12,7 +12,14 @@ from nicegui.events import KeyEventArguments
 from wiesel.project.labels import read_guidelines, write_guidelines
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.label_people import PeopleBox
-from wiesel.workbench.layout import card, empty_state, heading, remember_person, stored_person
+from wiesel.workbench.layout import (
+    card,
+    empty_state,
+    heading,
+    keep_in_address,
+    remember_person,
+    stored_person,
+)
 from wiesel.workbench.texts import cut, marked, shade, words
 
 __all__ = ["LabelPage"]
@@ -40,7 +47,10 @@ class LabelPage:
     def __init__(self, desk: Desk, query: Mapping[str, str]) -> None:
         self.desk = desk
         self.person = ""
-        self.way = "recommended"
+        known = (*_TITLES, *desk.voters()) if desk.space.has("cast") else tuple(_TITLES)
+        self.way = query.get("way", "recommended")
+        if self.way not in known:
+            self.way = "recommended"
         self.waiting: list[dict[str, Any]] = []
         self.proba: Any = None
         """What a model says of all rows; known only where there are many classes."""
@@ -135,6 +145,7 @@ class LabelPage:
     async def _choose(self) -> None:
         if self.ways.value != self.way:
             self.way = self.ways.value
+            keep_in_address("/label", {"way": self.way})
             # The select box would otherwise keep the keyboard focus.
             ui.run_javascript("document.activeElement?.blur()")
             await self.load()

@@ -225,9 +225,9 @@ def _chart(
     labels, series = desk.space.labels, []
     points = np.empty((0, 2)) if found is None else found.points
     own = np.full(len(points), ABSTAIN) if classes is None else classes
-    common = np.argsort(-np.bincount(own[own >= 0], minlength=len(labels)), kind="stable")
-    for k in [ABSTAIN, *common[:_MOST_CLASSES].tolist(), None]:
-        others = common[_MOST_CLASSES:]
+    frequent = np.argsort(-np.bincount(own[own >= 0], minlength=len(labels)), kind="stable")
+    for k in [ABSTAIN, *frequent[:_MOST_CLASSES].tolist(), None]:
+        others = frequent[_MOST_CLASSES:]
         here = np.isin(own, others) if k is None else own == k
         if not here.any():
             continue
