@@ -48,7 +48,7 @@ def next_steps(
         *_unheard(space),
         *_wrong_rules(space),
         *_errors(view, buckets),
-        *_uncertain(space, report),
+        *_uncertain(space, view.split, report),
         *_uncovered(space),
     ]
     return steps[:_MOST]
@@ -100,12 +100,12 @@ def _errors(view: RunView, buckets: Sequence[ErrorBucket]) -> Iterator[NextStep]
     )
 
 
-def _uncertain(space: Workspace, report: Report | None) -> Iterator[NextStep]:
-    if space.project.data.dev is not None and report is not None:
-        return
+def _uncertain(space: Workspace, split: str, report: Report | None) -> Iterator[NextStep]:
     if report is None:
         yield NextStep("label", "Label rows drawn at random: they tell how good the model is.")
         return
+    if split != "dev" or space.project.data.dev is not None:
+        return  # these labels are in a file
     score = report.accuracy
     half = (score.high - score.low) / 2
     if half == half and half > _WIDE:

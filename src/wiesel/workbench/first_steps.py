@@ -7,6 +7,7 @@ from typing import NamedTuple
 import polars as pl
 from nicegui import ui
 
+from wiesel.errors import WieselError
 from wiesel.project.runs import kept_runs
 from wiesel.project.seen import state_file
 from wiesel.saving import write_file
@@ -16,6 +17,8 @@ from wiesel.workbench.texts import link, words
 __all__ = ["FirstSteps"]
 
 _EVERY = 1.5
+_RANDOM = 20
+"""So many rows drawn at random are labeled first."""
 
 
 class Step(NamedTuple):
@@ -55,7 +58,7 @@ _STEPS = (
         "classifier is.",
         "/label",
         "random",
-        20,
+        _RANDOM,
     ),
     Step(
         "trained", "Train", "Press Start. You can use the other pages meanwhile.", "/train", "", 1
@@ -79,11 +82,14 @@ class FirstSteps:
         self.box = ui.element("section").classes("first-steps w-card")
         self.box.set_visibility(False)
         if not _is_closed():
-            ui.timer(0.1, self._follow, once=True)
+            # At once, else the page would move under a user who is about to press a button.
+            self._follow_to(self._done())
             self.timer = ui.timer(_EVERY, self._follow)
 
     async def _follow(self) -> None:
-        done = await work(self._done, quiet=True)
+        self._follow_to(await work(self._done, quiet=True))
+
+    def _follow_to(self, done: list[int] | None) -> None:
         if done is None or done == self.shown:
             return
         self.shown = done
@@ -104,13 +110,14 @@ class FirstSteps:
         found = dict(counts)
         if has_run and not found.get("trained"):
             self.desk.count("trained")
-        if space.has_lfs:
-            found["rules"] = len(space.lf_set.read().entries)
-        if found.get("labeled", 0) < 20:
-            labels = space.store.labels().filter(pl.col("purpose") == "evaluate")
-            found["labeled"] = len(labels.drop_nulls("label"))
-            if found["labeled"] >= 20:
-                self.desk.count("labeled", 20)
+        if space.has("cast") and space.cast.state is not None:
+            found["rules"] = len(space.cast.state.entries)
+        if found.get("labeled", 0) < _RANDOM:
+            with suppress(WieselError):  # the pages that need labels show the error
+                labels = space.store.labels().filter(pl.col("purpose") == "evaluate")
+                found["labeled"] = len(labels.drop_nulls("label"))
+            if found.get("labeled", 0) >= _RANDOM:
+                self.desk.count("labeled", _RANDOM)
         found["trained"] = int(has_run)
         return [min(found.get(step.name, 0), step.times) for step in self._steps()]
 

@@ -47,10 +47,7 @@ class LabelPage:
     def __init__(self, desk: Desk, query: Mapping[str, str]) -> None:
         self.desk = desk
         self.person = ""
-        known = (*_TITLES, *desk.voters()) if desk.space.has("cast") else tuple(_TITLES)
         self.way = query.get("way", "recommended")
-        if self.way not in known:
-            self.way = "recommended"
         self.waiting: list[dict[str, Any]] = []
         self.proba: Any = None
         """What a model says of all rows; known only where there are many classes."""
@@ -80,7 +77,10 @@ class LabelPage:
                     # Else number keys after Enter would be typed into the name.
                     self.name.on("keydown.enter", js_handler="(event) => event.target.blur()")
                     self.ways = ui.select(
-                        self._ways(), value=self.way, label="Which rows", on_change=self._choose
+                        {self.way: cut(self.way, 40)} | self._ways(),
+                        value=self.way,
+                        label="Which rows",
+                        on_change=self._choose,
                     ).props("dense outlined options-dense")
                     self.ways.style("min-width: 220px")
                 with ui.element("div").classes("label-row w-stack").style("min-height: 320px"):
@@ -121,7 +121,8 @@ class LabelPage:
         self.found = ui.element("div").classes("w-row label-found")
 
     def _ways(self) -> dict[str, str]:
-        voters = {name: f"voted on by {cut(name, 40)}" for name in self.desk.voters()}
+        there = self.desk.voters() if self.desk.space.has("cast") else []
+        voters = {name: f"voted on by {cut(name, 40)}" for name in there}
         return voters | _TITLES  # of a voter named `random`, the rows cannot be asked for
 
     async def _first(self) -> None:
@@ -130,8 +131,11 @@ class LabelPage:
         self.name.value = self.person
         await self._show_guidelines()
         await work(lambda: self.desk.space.votes, quiet=True)
-        if self.ways.options != self._ways():
-            self.ways.set_options(self._ways(), value=self.way)
+        ways = self._ways()
+        if self.way not in ways:  # anyone can write an address
+            self.way = "recommended"
+        if self.ways.options != ways:
+            self.ways.set_options(ways, value=self.way)
         await self.load()
 
     async def _named(self) -> None:
