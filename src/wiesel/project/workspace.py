@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from wiesel.aggregate import Aggregation, aggregate
 from wiesel.analysis import Table, summarize
 from wiesel.analysis.finding import finding_frame
 from wiesel.errors import FeatureError
@@ -37,7 +38,7 @@ from wiesel.guidance import (
 from wiesel.guidance.lf_preview import with_voter
 from wiesel.guidance.row_map import RowMap, map_rows
 from wiesel.guidance.suggesting import text_column_of
-from wiesel.io import FilePath, Split
+from wiesel.io import FilePath, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
@@ -58,7 +59,7 @@ Gold = npt.NDArray[np.int64]
 
 _OF_ROWS_ALONE = ("vectors", "index", "map")
 """Properties that stay valid when labels or labeling functions change."""
-_OF_LABELS = ("preview", "summary", "findings", "score")
+_OF_LABELS = ("preview", "summary", "findings", "score", "crowd")
 """What changes with the labels and with the labeling functions."""
 _SOON = 5_000
 """Features of so many rows are there in a moment, so labeling waits for them."""
@@ -115,6 +116,16 @@ class Workspace:
     def has_lfs(self) -> bool:
         """Whether votes come from labeling functions, rather than from people or a file."""
         return bool(self.project.votes.lfs)
+
+    @property
+    def has_crowd(self) -> bool:
+        """Whether votes are the answers of people in a file."""
+        return bool(self.project.votes.answers)
+
+    @property
+    def crowd(self) -> Aggregation:
+        """The aggregated answers of people; labels that were made here calibrate confidences."""
+        return self._keep("crowd", self._crowd)
 
     @property
     def votes(self) -> VoteMatrix:
@@ -404,6 +415,24 @@ class Workspace:
                 dict(cast_votes(self.project, None, self.splits, self.labels, cache).by_split)
             )
         return cast_lfs(self.project, self.lf_set.read(), self.splits, self.labels, cache)
+
+    def _crowd(self) -> Aggregation:
+        settings = self.project.votes
+        path = self.project.path(str(settings.answers))
+        known = labeled_gold(self.project, self.train, self.labels)
+        names = {
+            str(self.train.ids[int(row)]): self.labels.names[known[row]]
+            for row in np.flatnonzero((known != ABSTAIN) & self.votes.covered)
+        }
+        with explained(path):
+            return aggregate(
+                read_rows(path),
+                item=settings.item,
+                worker=settings.voter,
+                label=settings.label,
+                labels=self.labels,
+                gold=names or None,
+            )
 
     def _gold(self) -> Gold:
         given = labeled_gold(self.project, self.train, self.labels)

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import Request
 from nicegui import ui
 
+from wiesel.workbench.crowd_page import CrowdPage
 from wiesel.workbench.data_page import DataPage
 from wiesel.workbench.desk import Desk
 from wiesel.workbench.entrance import Entrance, EntrancePage
@@ -24,7 +25,7 @@ def add_pages(entrance: Entrance) -> None:
     builders: dict[str, Callable[[Desk, dict[str, str]], Any]] = {
         "/": DataPage,
         "/map": MapPage,
-        "/lfs": lambda desk, query: LFsPage(desk),
+        "/lfs": lambda desk, query: (CrowdPage if desk.space.has_crowd else LFsPage)(desk),
         "/label": LabelPage,
         "/train": lambda desk, query: TrainPage(desk),
         "/results": lambda desk, query: ResultsPage(desk, query.get("run", "")),
