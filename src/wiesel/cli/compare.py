@@ -48,10 +48,10 @@ def compare(
     requested = split_names(methods) or []
     first = next(iter(settings.values()))
     for found in settings.values():
-        if (found.multi, found.spans) != (first.multi, first.spans):
+        if found.task != first.task:
             raise ParameterError(
-                f"{first.file} and {found.file} are different kinds of tasks (multi, spans), which "
-                "have no figures in common: compare them one at a time."
+                f"{first.file} and {found.file} are different kinds of tasks, {first.task} and "
+                f"{found.task}, which have no figures in common: compare them one at a time."
             )
         sources = found.data
         if not (sources.dev or sources.test or sources.dataset or sources.module):

@@ -77,7 +77,7 @@ def _ran(
         outcome = run_project(settings, methods, say_stage)
     folder = settings.output_folder
     step = command_line("wiesel", "predict", folder / "model", a_file_of(settings))
-    if not settings.multi and not settings.spans:
+    if settings.task == "one label":
         is_here = settings.file.resolve().is_relative_to(Path.cwd().resolve())
         named = () if is_here else ("--project", given)
         item = outcome.first_voted

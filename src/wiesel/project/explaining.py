@@ -12,7 +12,7 @@ from wiesel.project.bundle import Bundle, load_bundle
 from wiesel.project.kinds import kind_of
 from wiesel.project.seen import was_run
 from wiesel.project.settings import read_project
-from wiesel.project.voting import cast_votes
+from wiesel.project.voting import cast_votes, load_project_lfs
 
 __all__ = ["explain_item", "explained_by", "project_of"]
 
@@ -42,9 +42,9 @@ def explained_by(
     source = read_project(
         Path(project) if project is not None else project_of(bundle.manifest, confirm)
     )
-    kind, files = kind_of(source), source.votes.lfs
+    kind = kind_of(source)
     kind.check(source)
-    lfs = kind.load_lfs([*map(source.path, files)]) if files else None
+    lfs = load_project_lfs(source)
     rows = kind.read(source, lfs)
     one = kind.find(rows.splits, item)
     cache = source.output_folder / ".cache"

@@ -15,7 +15,8 @@ from wiesel.explain import Explanation
 from wiesel.lfs import LabelingFunction
 from wiesel.project.distilled import Distilled, distilled
 from wiesel.project.insights import project_findings, with_examples
-from wiesel.project.kinds import ProjectKind, ProjectRows
+from wiesel.project.kinds import ProjectKind
+from wiesel.project.rows import ProjectRows
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.project.vectors import taken
 from wiesel.project.voting import VotesBySplit

@@ -5,17 +5,15 @@ The pipeline, the cache of models and the commands know this interface only. `on
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from wiesel.compare import score_table
-from wiesel.gold import Gold
 from wiesel.io import FilePath, matching_files
 from wiesel.io.files import table_format
 from wiesel.project.bundle import Bundle, data_facts
-from wiesel.project.rows import find_item, part_of
+from wiesel.project.rows import ProjectRows, find_item, part_of
 from wiesel.project.settings import Project
 from wiesel.project.vectors import Vectors, check_inputs, make_vectors, raw_inputs, taken
 
@@ -24,22 +22,7 @@ if TYPE_CHECKING:
     from wiesel.project.judging import Outcome
     from wiesel.project.training import Trained, TrainingSet
 
-__all__ = ["OneItem", "ProjectKind", "ProjectRows", "kind_of"]
-
-
-@dataclass(frozen=True)
-class ProjectRows:
-    """The rows of a project and what is known of them, by split."""
-
-    labels: Any
-    splits: Mapping[str, Any]
-    """The rows as labeling functions read them: a `Split`, or `Documents`."""
-    truth: Mapping[str, Any]
-    """Gold labels in the form that the task takes, of the splits that have any."""
-    lfs: Any = None
-    """The labeling functions; None if votes come from another source."""
-    train_gold: Gold | None = None
-    """The labels of training rows that models learn beside votes."""
+__all__ = ["OneItem", "ProjectKind", "kind_of"]
 
 
 class OneItem(NamedTuple):
@@ -83,18 +66,6 @@ class ProjectKind(ABC):
     def check_inputs(self, project: Project, rows: ProjectRows) -> None:
         """Refuse rows that the features cannot read, before any slow step."""
         check_inputs(project, rows.splits)
-
-    @abstractmethod
-    def load_lfs(self, paths: Sequence[Path]) -> Any:
-        """Return the labeling functions of files."""
-
-    @abstractmethod
-    def apply(self, lfs: Any, split: Any, labels: Any, **how: Any) -> Any:
-        """Return the votes of labeling functions; `how` are options of `apply_lfs`."""
-
-    @abstractmethod
-    def read_votes(self, path: Path, labels: Any) -> Any:
-        """Return the votes in a file."""
 
     @abstractmethod
     def described_votes(self, votes: Any) -> str:
@@ -198,11 +169,11 @@ class ProjectKind(ABC):
 
 def kind_of(project: Project) -> ProjectKind:
     """Return what a project's kind of task means for it."""
-    if project.spans:
+    if project.task == "spans":
         from wiesel.project.spans import SpansProject
 
         return SpansProject()
-    if project.multi:
+    if project.task == "several labels":
         from wiesel.project.multilabel import SeveralLabelsProject
 
         return SeveralLabelsProject()

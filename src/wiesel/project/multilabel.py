@@ -1,6 +1,6 @@
 """A project whose items may have several labels, or none."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,17 +16,14 @@ from wiesel.labels import ABSTAIN
 from wiesel.multilabel import (
     MultiLabelSpace,
     MultiLabelVotes,
-    apply_multilabel_lfs,
-    load_multilabel_lfs,
-    read_multilabel_votes,
     write_multilabel_votes,
 )
 from wiesel.multilabel.files import LoadedMultiLabelLFs
 from wiesel.project.judged_items import shown_text
-from wiesel.project.kinds import ProjectKind, ProjectRows
+from wiesel.project.kinds import ProjectKind
 from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns, soft_labels_of
 from wiesel.project.report_parts import paragraphs, reproduce, training
-from wiesel.project.rows import SPLITS, with_ids
+from wiesel.project.rows import SPLITS, ProjectRows, with_ids
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.report import charts
@@ -69,18 +66,6 @@ class SeveralLabelsProject(ProjectKind):
                 if (gold != ABSTAIN).any():
                     truth[name] = gold
         return ProjectRows(labels, splits, truth, lfs)
-
-    def load_lfs(self, paths: Sequence[Path]) -> LoadedMultiLabelLFs:
-        """Return the labeling functions of files."""
-        return load_multilabel_lfs(*paths)
-
-    def apply(self, lfs: Any, split: Any, labels: MultiLabelSpace, **how: Any) -> MultiLabelVotes:
-        """Return the votes of labeling functions on the rows of a split."""
-        return apply_multilabel_lfs(lfs, split.rows, labels=labels.names, ids="id", **how)
-
-    def read_votes(self, path: Path, labels: MultiLabelSpace) -> MultiLabelVotes:
-        """Return the votes in a file."""
-        return read_multilabel_votes(path, labels=labels.names)
 
     def described_votes(self, votes: MultiLabelVotes) -> str:
         """Return the number of voters and of votes."""

@@ -1,7 +1,7 @@
 """A project whose items have one label each."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,12 @@ from wiesel.compare import score_table
 from wiesel.evaluation import Report, Score, commonest_class, compare_paired_proba, evaluate_proba
 from wiesel.evaluation.rendering import string_table
 from wiesel.gold import RANDOM, Gold
-from wiesel.io import Split, read_votes, write_votes
-from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.lfs import apply_lfs, load_lfs, prompt_records
+from wiesel.io import Split, write_votes
+from wiesel.labels import ABSTAIN
+from wiesel.lfs import prompt_records
 from wiesel.lfs.loading import LoadedLFs
 from wiesel.project.distilled import write_judge_errors
-from wiesel.project.kinds import ProjectKind, ProjectRows
+from wiesel.project.kinds import ProjectKind
 from wiesel.project.labels import gold_of, with_labeled_dev
 from wiesel.project.monitoring import run_reference
 from wiesel.project.outputs import (
@@ -30,7 +30,7 @@ from wiesel.project.outputs import (
     write_soft_labels,
 )
 from wiesel.project.reporting import report_data
-from wiesel.project.rows import project_classes, read_splits
+from wiesel.project.rows import ProjectRows, project_classes, read_splits
 from wiesel.project.settings import Project
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.project.vectors import taken
@@ -68,18 +68,6 @@ class OneLabelProject(ProjectKind):
         splits = with_labeled_dev(project, rows.splits, rows.labels)
         gold = gold_of(project, splits["train"], rows.labels, splits.keys() != rows.splits.keys())
         return replace(rows, splits=splits, truth=_truth(splits), train_gold=gold)
-
-    def load_lfs(self, paths: Sequence[Path]) -> LoadedLFs:
-        """Return the labeling functions of files."""
-        return load_lfs(*paths)
-
-    def apply(self, lfs: Any, split: Any, labels: LabelSpace, **how: Any) -> VoteMatrix:
-        """Return the votes of labeling functions on the rows of a split."""
-        return apply_lfs(lfs, split.rows, labels=labels, ids="id", **how)
-
-    def read_votes(self, path: Path, labels: LabelSpace) -> VoteMatrix:
-        """Return the votes in a file."""
-        return read_votes(path, labels=labels)
 
     def described_votes(self, votes: VoteMatrix) -> str:
         """Return the number of voters, and on how many rows there is a vote."""

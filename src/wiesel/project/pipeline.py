@@ -27,7 +27,7 @@ from wiesel.project.training import (
     train_models,
     train_on_dev,
 )
-from wiesel.project.voting import cast_votes
+from wiesel.project.voting import cast_votes, load_project_lfs
 from wiesel.report import whole_page
 from wiesel.saving import write_file, write_json
 
@@ -83,8 +83,8 @@ def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared
     Rows that the `methods` or the features cannot use are rejected before any slow step.
     """
     kind, cache = kind_of(project), project.output_folder / ".cache"
-    lfs = kind.load_lfs([*map(project.path, project.votes.lfs)]) if project.votes.lfs else None
-    rows = kind.with_labels_of_people(project, kind.read(project, lfs))
+    rows = kind.read(project, load_project_lfs(project))
+    rows = kind.with_labels_of_people(project, rows)
     if "supervised" in methods and "train" not in rows.truth:
         raise DataError(
             "'supervised' learns from gold labels, and the training rows have none: leave it out."

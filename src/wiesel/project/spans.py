@@ -1,6 +1,6 @@
 """A project whose labels are of parts of texts: votes on tokens, taggers, marked texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,9 @@ from wiesel.errors import (
 from wiesel.io import FilePath, existing_file, explained
 from wiesel.lfs.fingerprints import digest
 from wiesel.project.bundle import Bundle
-from wiesel.project.kinds import OneItem, ProjectKind, ProjectRows
+from wiesel.project.kinds import OneItem, ProjectKind
 from wiesel.project.report_parts import paragraphs, reproduce, training
-from wiesel.project.rows import SPLITS, find_id
+from wiesel.project.rows import SPLITS, ProjectRows, find_id
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.project.vectors import Vectors
@@ -36,10 +36,8 @@ from wiesel.spans import (
     SpanLabels,
     SpanReport,
     TokenVotes,
-    apply_span_lfs,
     evaluate_spans,
     explain_spans,
-    load_span_lfs,
     read_annotated,
     read_documents,
     voter_table,
@@ -109,20 +107,6 @@ class SpansProject(ProjectKind):
 
     def check_inputs(self, project: Project, rows: ProjectRows) -> None:
         """Accept all documents: taggers read words."""
-
-    def load_lfs(self, paths: Sequence[Path]) -> Any:
-        """Return the span functions of files."""
-        return load_span_lfs(*paths)
-
-    def apply(
-        self, lfs: Any, split: Documents, labels: SpanLabels, on_error: Any = "raise", **_: Any
-    ) -> TokenVotes:
-        """Return the votes of span functions on documents; there is no cache and no timeout."""
-        return apply_span_lfs(lfs, split, labels=labels, on_error=on_error)
-
-    def read_votes(self, path: Path, labels: SpanLabels) -> TokenVotes:
-        """Refuse: votes on tokens come from span functions."""
-        raise ParameterError("With spans = true votes come from span functions (lfs).")
 
     def described_votes(self, votes: TokenVotes) -> str:
         """Return the number of voters and of votes."""

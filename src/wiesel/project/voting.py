@@ -11,18 +11,23 @@ from typing import Any
 import numpy as np
 
 from wiesel.errors import DataError, WieselError
-from wiesel.io import Split, read_answers
+from wiesel.io import Split, read_answers, read_votes
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
-from wiesel.lfs import FailureLog, VoteCache, apply_lfs
+from wiesel.lfs import FailureLog, VoteCache, apply_lfs, load_lfs
 from wiesel.lfs.loading import LoadedLFs
 from wiesel.lfs.timing import timing
-from wiesel.project.kinds import ProjectRows, kind_of
+from wiesel.multilabel import (
+    apply_multilabel_lfs,
+    load_multilabel_lfs,
+    read_multilabel_votes,
+)
 from wiesel.project.lf_set import LFState
-from wiesel.project.rows import places_of
+from wiesel.project.rows import ProjectRows, places_of
 from wiesel.project.settings import Project
+from wiesel.spans import apply_span_lfs, load_span_lfs
 from wiesel.votes import VoteMatrix
 
-__all__ = ["VotesBySplit", "cast_enabled", "cast_votes"]
+__all__ = ["VotesBySplit", "cast_enabled", "cast_votes", "load_project_lfs"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +51,40 @@ class VotesBySplit:
         return self.by_split["train"]
 
 
+def load_project_lfs(project: Project) -> Any:
+    """Return the labeling functions of a project; None if votes come from another source."""
+    paths = [*map(project.path, project.votes.lfs)]
+    if not paths:
+        return None
+    if project.task == "spans":
+        return load_span_lfs(*paths)
+    return load_lfs(*paths) if project.task == "one label" else load_multilabel_lfs(*paths)
+
+
+def _apply(project: Project, lfs: Any, split: Any, labels: Any, **how: Any) -> Any:
+    """Return the votes of labeling functions on a split; `how` are options of `apply_lfs`."""
+    if project.task == "spans":  # there is no cache and no timeout
+        return apply_span_lfs(lfs, split, labels=labels, on_error=how["on_error"])
+    if project.task == "several labels":
+        return apply_multilabel_lfs(lfs, split.rows, labels=labels.names, ids="id", **how)
+    return apply_lfs(lfs, split.rows, labels=labels, ids="id", **how)
+
+
+def _read(project: Project, path: Path, labels: Any) -> Any:
+    if project.task == "several labels":
+        return read_multilabel_votes(path, labels=labels.names)
+    return read_votes(path, labels=labels)
+
+
 def cast_votes(project: Project, rows: ProjectRows, cache: Path) -> VotesBySplit:
     """Return the votes of labeling functions on all splits, of crowd workers, or of a file."""
-    kind, settings, train = kind_of(project), project.votes, rows.splits.get("train")
+    settings, train = project.votes, rows.splits.get("train")
     if rows.lfs is not None:
         kept = VoteCache(cache / "lf_votes.sqlite")
         how = {"cache": kept, "on_error": settings.on_error, "timeout": settings.timeout}
         with timing() as clock:
             votes = {
-                name: kind.apply(rows.lfs, split, rows.labels, **how)
+                name: _apply(project, rows.lfs, split, rows.labels, **how)
                 for name, split in rows.splits.items()
             }
         return VotesBySplit(votes, kept.hits, kept.hits + kept.misses, clock.slowest())
@@ -70,7 +100,7 @@ def cast_votes(project: Project, rows: ProjectRows, cache: Path) -> VotesBySplit
         return VotesBySplit({"train": answers})
     if settings.file:
         path = project.path(settings.file)
-        found = kind.read_votes(path, rows.labels)
+        found = _read(project, path, rows.labels)
         places = places_of(train.ids, found.ids, path, "votes", "training items")  # type: ignore[union-attr]
         return VotesBySplit({"train": found[places]})
     own = {name: split.votes for name, split in rows.splits.items() if split.votes is not None}
@@ -109,10 +139,10 @@ def _cast(
     if not state.voting:
         nobody = {name: _nobody(split, labels) for name, split in splits.items()}
         return VotesBySplit(nobody, state=state)
-    kind, lfs, log = kind_of(project), LoadedLFs(tuple(state.voting)), FailureLog()
+    lfs, log = LoadedLFs(tuple(state.voting)), FailureLog()
     kept = VoteCache(cache / "lf_votes.sqlite")
     how = {"cache": kept, "on_error": log, "timeout": project.votes.timeout}
-    votes = {name: kind.apply(lfs, split, labels, **how) for name, split in splits.items()}
+    votes = {name: _apply(project, lfs, split, labels, **how) for name, split in splits.items()}
     return VotesBySplit(votes, failures=log, state=state)
 
 

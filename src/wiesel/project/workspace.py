@@ -43,10 +43,9 @@ from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
 from wiesel.project.insights import project_findings
-from wiesel.project.kinds import ProjectRows
 from wiesel.project.labels import label_store, labeled_gold
 from wiesel.project.lf_set import LFSet
-from wiesel.project.rows import read_splits, refuse_several_labels
+from wiesel.project.rows import ProjectRows, read_splits, refuse_several_labels
 from wiesel.project.settings import Project, read_project
 from wiesel.project.vectors import make_vectors
 from wiesel.project.voting import VotesBySplit, cast_enabled, cast_votes

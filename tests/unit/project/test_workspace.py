@@ -19,8 +19,8 @@ from wiesel.lfs.engines import local
 from wiesel.lfs.text_rules import Keywords
 from wiesel.project import workspace
 from wiesel.project.insights import with_examples
-from wiesel.project.kinds import ProjectRows
 from wiesel.project.labels import labeled_gold, missing_dev_labels, with_labeled_dev
+from wiesel.project.rows import ProjectRows
 from wiesel.project.settings import read_project
 from wiesel.project.voting import cast_votes
 from wiesel.project.workspace import Workspace
