@@ -324,7 +324,7 @@ def _parts(votes: TokenVotes) -> Iterator[_Part]:
             undisputed = np.flatnonzero((marks.sum(axis=1) == 1) & ~cast[:, 0])
             supported = np.ones(cast.shape, dtype=bool)
             supported[:, 1:] = np.repeat(_reached(marks, linked, layout), 2, axis=1)
-            marked = marks.any(axis=1)
+            marked = np.asarray(marks.any(axis=1))
             yield _Part(tokens, layout, voted, linked, supported, marked, undisputed)
         first = last
 
@@ -406,10 +406,10 @@ def _majority(part: _Part, labels: SpanLabels) -> _Expected:
         other_tag[:, 2::2] = counts[:, 1::2]
         evidence = shares(counts + _DOUBT + 0.5 * other_tag) * part.supported
         evidence[~covered] = part.supported[~covered]
-        any_chain = [shares(1.0 * allowed) for allowed in (labels.allowed_first, labels.allowed)]
         rules = np.tile(_LINK_RIGHT, (part.links.shape[1] // 2, 1, 1))
         log_links = _log_evidence(part.links, rules, silence_counts=False)
-        chain = Chain(*any_chain, _joined(labels))
+        first, following = shares(1.0 * labels.allowed_first), shares(1.0 * labels.allowed)
+        chain = Chain(first, following, _joined(labels))
         with np.errstate(divide="ignore"):
             weighed = smooth(np.log(evidence), part.layout, chain, log_links)
         is_tied = _together(part.links) & (previous >= 0)
