@@ -109,8 +109,8 @@ def _summary(outcome: "Outcome") -> list[str]:
     sentences = [
         f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, for "
         f"the classes {', '.join(data.labels)}. The method {main.method} trained an end model on "
-        f"them ({data.project.end_model.name} on {data.vectors.kind} features, "
-        f"{data.vectors.shape})."
+        f"them ({data.project.end_model.name} on features: "
+        f"{data.vectors.description})."
     ]
     sentences += [each.sentence for each in outcome.findings if each.kind in _UNCERTAIN]
     if is_classifier(main.model.end_model):  # type: ignore[attr-defined]
