@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.end_to_end.linear_models import CrossFit
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, WieselError, suggest
 from wiesel.features import (
     ImageFeatures,
@@ -32,7 +31,6 @@ from wiesel.progress import progress
 from wiesel.project.settings import Project, located
 from wiesel.saving import write_file, write_json
 from wiesel.threads import one_thread
-from wiesel.training import as_inputs
 from wiesel.votes import VoteMatrix
 
 __all__ = [
@@ -226,6 +224,9 @@ def vote_correlation(X: Any, votes: Sequence[npt.NDArray[np.integer]]) -> float:
     >>> round(vote_correlation(votes[:, :1].astype("float32"), [votes]), 2)
     1.0
     """
+    from wiesel.end_to_end.linear_models import CrossFit
+    from wiesel.training import as_inputs
+
     generator, targets, others = np.random.default_rng(0), [], []
     for own in votes:
         n_classes = int(own.max(initial=0)) + 1
