@@ -166,7 +166,8 @@ class ResultsPage:
     def _uncertain(self) -> None:
         """Show what makes the figures below uncertain, and what would settle it."""
         if sentences := self._metrics().get("uncertain"):
-            with card("Before you read the figures"):
+            box = ui.element("div").style("margin-bottom: 14px")
+            with box, card("Before you read the figures"):
                 for sentence in sentences:
                     words(str(sentence), "run-uncertain", tag="p")
 
