@@ -16,6 +16,7 @@ from wiesel.project.bundle import Bundle, data_facts
 from wiesel.project.rows import ProjectRows, find_item, part_of
 from wiesel.project.settings import Project
 from wiesel.project.vectors import Vectors, check_inputs, make_vectors, raw_inputs, taken
+from wiesel.tasks import task_of
 
 if TYPE_CHECKING:
     from wiesel.analysis.table import Table
@@ -81,9 +82,9 @@ class ProjectKind(ABC):
         row = splits[name].rows.row(place, named=True)
         return OneItem(name, place, row, part_of(splits[name], [place]))
 
-    def vectors(self, project: Project, rows: ProjectRows, cache: Path) -> Vectors:
-        """Return the end-model inputs of every split."""
-        return make_vectors(project, rows.splits, cache)
+    def vectors(self, project: Project, rows: ProjectRows, votes: Any, cache: Path) -> Vectors:
+        """Return the end-model inputs of every split; votes on the training rows choose them."""
+        return make_vectors(project, rows.splits, cache, task_of(rows.labels).matrices(votes))
 
     def one_input(self, bundle: Bundle, one: OneItem) -> Any:
         """Return what a saved model reads of one item."""

@@ -200,6 +200,7 @@ class OneLabelProject(ProjectKind):
                 "votes": data.votes.n_votes,
                 "covered": float(data.votes.covered.mean()),
             },
+            "uncertain": outcome.uncertain,
             "references": outcome.known_rows(outcome.reference_rows),
             "against_majority_vote": outcome.paired.to_dict() if outcome.paired else None,
         }

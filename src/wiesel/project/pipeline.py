@@ -104,10 +104,10 @@ def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared
     if warning := kind.warning(votes.train):
         say("warning", warning)
     start = time.perf_counter()
-    vectors = kind.vectors(project, rows, cache)
+    vectors = kind.vectors(project, rows, votes.train, cache)
     if vectors.features is not None:
         how = "reused" if vectors.reused else f"{time.perf_counter() - start:.1f} s"
-        say("features", f"{vectors.kind}, {vectors.shape} ({how})")
+        say("features", f"{vectors.description} ({how})")
     gold = rows.train_gold
     if n_gold := 0 if gold is None else int((gold.y != ABSTAIN).sum()):
         say("labels", f"{n_gold:,} of the training rows have one, which the models learn")

@@ -119,7 +119,7 @@ class SpansProject(ProjectKind):
         alone = splits[name].select([place])
         return OneItem(name, place, {"id": alone.ids[0], "text": alone.texts[0]}, alone)
 
-    def vectors(self, project: Project, rows: ProjectRows, cache: Path) -> Vectors:
+    def vectors(self, project: Project, rows: ProjectRows, votes: Any, cache: Path) -> Vectors:
         """Return the documents, which taggers read as they are."""
         key = digest({name: _content(own) for name, own in rows.splits.items()})
         return Vectors("words", rows.splits, None, key, reused=False)
