@@ -44,5 +44,6 @@ def test_conflicts_lead_to_their_rows(serve_once: Any, open_page: Any, empty_pro
     # The first cell of the first row is that of `invoice` with itself, so the second is clicked.
     cell = (box["width"] - 140) / 3
     page.wait_for_timeout(500)  # the chart answers clicks once it was drawn
-    page.mouse.click(box["x"] + 130 + 1.5 * cell, box["y"] + 10 + 10)
+    row = (box["height"] - 130) / 3
+    page.mouse.click(box["x"] + 130 + 1.5 * cell, box["y"] + 10 + row / 2)
     page.wait_for_selector(f"text={with_the:,} of 600 train rows")

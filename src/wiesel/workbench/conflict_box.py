@@ -16,6 +16,7 @@ __all__ = ["ConflictBox"]
 _SHOWN = 24
 """The matrix has so many labeling functions, those with most conflicts; the list has all pairs."""
 _LISTED = 8
+SMALL, LARGE = "height: 330px; width: 100%", "height: 630px; width: 100%"
 _NUMBERED = 12
 """In a smaller matrix, cells have room for numbers."""
 
@@ -100,7 +101,7 @@ class ConflictBox:
         if len(total) > _SHOWN:
             words(f"The {_SHOWN} of {len(total):,} with most conflicts:", "w-faint")
         chart = ui.echart(_options(self.names, pairs), on_point_click=self._clicked)
-        chart.style(f"height: {150 + 20 * len(self.names)}px; width: 100%")
+        chart.style(SMALL if len(self.names) <= _NUMBERED else LARGE)
 
     async def _clicked(self, event: Any) -> None:
         try:
