@@ -19,6 +19,7 @@ from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import AXIS, COLORS, GRAY, card, empty_state, table
+from wiesel.workbench.send_box import SendBox
 from wiesel.workbench.texts import cut, figure_name, percent, words
 
 __all__ = ["ResultsPage"]
@@ -83,6 +84,8 @@ class ResultsPage:
                     "flat dense no-caps"
                 )
             ui.button("Download model", on_click=self._download_model).props("flat dense no-caps")
+            send = ui.button("Send to an annotation tool", on_click=self._send)
+            send.props("flat dense no-caps").classes("send-rows")
         self.place = ui.element("div").classes("results").style("min-height: 400px; width: 100%")
         ui.timer(0.01, self.refresh, once=True)
 
@@ -110,6 +113,8 @@ class ResultsPage:
         view, report, splits, buckets, steps = found
         if self.splits.options != splits:
             self.splits.set_options(splits, value=self.split)
+        with self.place:
+            self._uncertain()
         with self.place, ui.element("div").classes("w-columns"):
             with ui.element("div").classes("w-stack"):
                 if report is None:
@@ -182,12 +187,23 @@ class ResultsPage:
         report = view.report()
         return view, report, splits, buckets, next_steps(space, run, view, report, buckets)
 
+    def _metrics(self) -> dict[str, Any]:
+        try:
+            return dict(self.runs[self.name].metrics)
+        except (OSError, ValueError):
+            return {}
+
+    def _uncertain(self) -> None:
+        """Show what makes the figures below uncertain, and what would settle it."""
+        if sentences := self._metrics().get("uncertain"):
+            box = ui.element("div").style("margin-bottom: 14px")
+            with box, card("Before you read the figures"):
+                for sentence in sentences:
+                    words(str(sentence), "run-uncertain", tag="p")
+
     def _beside(self) -> None:
         """Show all methods and baselines of the run, beside which a figure means something."""
-        try:
-            metrics = self.runs[self.name].metrics
-        except (OSError, ValueError):
-            return
+        metrics = self._metrics()
         rows = [*metrics.get("methods", []), *metrics.get("references", [])]
         heads = [(figure_name(name), True) for name in _BESIDE]
         with card("Beside it: other methods and baselines"), table(("method", False), *heads):
@@ -454,6 +470,11 @@ class ResultsPage:
                 with ui.element("tr"):
                     words(cut(voter, 50), tag="td")
                     words(f"{weight:.2f}", "w-number", tag="td")
+
+    def _send(self) -> None:
+        if self.split:
+            rows = np.arange(len(self.desk.space.splits[self.split]))
+            SendBox(self.desk).ask(self.split, rows)
 
     async def _download(self, file: str) -> None:
         path = self.runs[self.name].folder / file
