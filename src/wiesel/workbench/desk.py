@@ -17,6 +17,7 @@ from wiesel.errors import DataError, WieselError, message_for
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.guidance import ItemFacts, Suggestion
 from wiesel.io import FilePath
+from wiesel.labels import ABSTAIN
 from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.run_views import view_run
 from wiesel.project.runs import KeptRun, kept_runs
@@ -175,6 +176,14 @@ class Desk:
         votes = self.space.votes
         there = voter in votes.voters
         return np.flatnonzero(votes.select([voter]).covered) if there else np.empty(0, np.int64)
+
+    def conflicting_rows(self, first: str, second: str) -> Any:
+        """Return the training rows on which two voters vote for different classes."""
+        votes = self.space.votes
+        if not {first, second} <= set(votes.voters):
+            return np.empty(0, np.int64)  # one of them is gone or switched off
+        one, other = votes.select([first, second]).dense().T
+        return np.flatnonzero((one != ABSTAIN) & (other != ABSTAIN) & (one != other))
 
     def suggested(self, n: int) -> list[Suggestion]:
         """Return suggested labeling functions; none if there is too little evidence."""
