@@ -146,6 +146,11 @@ class Project:
     """Options of single methods, by name."""
 
     @property
+    def task(self) -> str:
+        """The kind of task, as in `wiesel.tasks`: `one label`, `several labels` or `spans`."""
+        return "spans" if self.spans else "several labels" if self.multi else "one label"
+
+    @property
     def folder(self) -> Path:
         """The folder of the project file."""
         return self.file.parent

@@ -42,14 +42,13 @@ from wiesel.io import FilePath, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
-from wiesel.project.casting import Cast, cast_lfs
 from wiesel.project.insights import project_findings
 from wiesel.project.labels import label_store, labeled_gold
 from wiesel.project.lf_set import LFSet
-from wiesel.project.rows import read_splits, refuse_several_labels
+from wiesel.project.rows import ProjectRows, read_splits, refuse_several_labels
 from wiesel.project.settings import Project, read_project
 from wiesel.project.vectors import make_vectors
-from wiesel.project.voting import cast_votes
+from wiesel.project.voting import VotesBySplit, cast_enabled, cast_votes
 from wiesel.votes import VoteMatrix
 
 __all__ = ["RuleEffect", "Workspace"]
@@ -133,7 +132,7 @@ class Workspace:
         return self.cast.train
 
     @property
-    def cast(self) -> Cast:
+    def cast(self) -> VotesBySplit:
         """All votes, and the failures of labeling functions."""
         return self._keep("cast", self._cast)
 
@@ -408,13 +407,11 @@ class Workspace:
             for name in names:
                 self._kept.pop(name, None)
 
-    def _cast(self) -> Cast:
+    def _cast(self) -> VotesBySplit:
         cache = self._cache_folder()
         if not self.has_lfs:
-            return Cast(
-                dict(cast_votes(self.project, None, self.splits, self.labels, cache).by_split)
-            )
-        return cast_lfs(self.project, self.lf_set.read(), self.splits, self.labels, cache)
+            return cast_votes(self.project, ProjectRows(self.labels, self.splits, {}), cache)
+        return cast_enabled(self.project, self.lf_set.read(), self.splits, self.labels, cache)
 
     def _crowd(self) -> Aggregation:
         settings = self.project.votes
