@@ -3,15 +3,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError
 from wiesel.gold import RANDOM, Gold
 from wiesel.io import LabelStore, Split
 from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.project.answers import answers_for
 from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.rows import part_of
 from wiesel.project.settings import Project
@@ -37,33 +38,27 @@ _FEWEST_DEV = 10
 
 def label_store(project: Project) -> LabelStore:
     """Return the store of a project's labels."""
-    return LabelStore(project.folder / WORKBENCH_FOLDER / "labels.sqlite")
+    return LabelStore(project.folder / WORKBENCH_FOLDER / "labels.sqlite", project.kind)
 
 
-def labeled_gold(
-    project: Project, split: Split, labels: LabelSpace, purpose: str | None = None
-) -> npt.NDArray[np.int64]:
-    """Return the class index that people gave to each row of a split; -1 without a label.
+def labeled_gold(project: Project, split: Split, labels: Any, purpose: str | None = None) -> Any:
+    """Return what people answered to each row of a split, as gold labels of the project's task.
 
-    `purpose` selects only the labels for learning (`learn`) or for evaluation (`evaluate`).
+    It is -1, or None for spans, where nobody did. `purpose` selects only the labels for learning
+    (`learn`) or for evaluation (`evaluate`).
     """
-    gold = np.full(len(split), ABSTAIN, dtype=np.int64)
+    answers = answers_for(project.kind, labels)
     path = project.folder / WORKBENCH_FOLDER / "labels.sqlite"
     if not path.is_file():
-        return gold
-    given = label_store(project).labels().drop_nulls("label")
+        return answers.gold(len(split), [], [])
+    store = label_store(project)
+    given = store.labels(None if project.kind == "one label" else answers.joined)
+    given = given.drop_nulls("label")
     if purpose is not None:
         given = given.filter(pl.col("purpose") == purpose)
-    unknown = given.filter(~pl.col("label").is_in(list(labels)))["label"].unique()
-    if len(unknown):
-        raise DataError(
-            f"{path} has labels {unknown.to_list()}, which are not classes of the project "
-            f"({', '.join(labels)}). Were its classes renamed?"
-        )
     places = split.ids.cast(pl.String).to_frame("item").with_row_index("row")
     found = places.join(given, on="item", how="inner")
-    gold[found["row"].to_numpy()] = labels.indices(found["label"].to_list())
-    return labels.from_indices(gold)
+    return answers.gold(len(split), found["row"].to_list(), found["label"].to_list())
 
 
 def gold_of(
@@ -91,11 +86,12 @@ def gold_of(
 def missing_dev_labels(project: Project, train: Split, labels: LabelSpace) -> str:
     """Return what the labels for evaluation lack before they are dev rows; empty if nothing."""
     gold = labeled_gold(project, train, labels, "evaluate")
-    given = gold[gold != ABSTAIN]
-    if len(given) < _FEWEST_DEV:
-        return f"{len(given)} of at least {_FEWEST_DEV} randomly drawn rows are labeled."
-    if len(np.unique(given)) < 2:
-        return f"All {len(given)} randomly drawn rows with a label are {labels.names[given[0]]!r}."
+    known = np.flatnonzero(answers_for(project.kind, labels).known(gold))
+    if len(known) < _FEWEST_DEV:
+        return f"{len(known)} of at least {_FEWEST_DEV} randomly drawn rows are labeled."
+    if project.kind == "one label" and len(np.unique(gold[known])) < 2:
+        name = labels.names[gold[known[0]]]
+        return f"All {len(known)} randomly drawn rows with a label are {name!r}."
     return ""
 
 

@@ -145,6 +145,11 @@ class Project:
     """Options of single methods, by name."""
 
     @property
+    def kind(self) -> str:
+        """The kind of task, as `wiesel.tasks.Task.kind` names it, without loading torch."""
+        return "spans" if self.spans else "several labels" if self.multi else "one label"
+
+    @property
     def folder(self) -> Path:
         """The folder of the project file."""
         return self.file.parent
