@@ -59,6 +59,10 @@ class Answers(ABC):
     def shown(self, text: str) -> str:
         """Return an answer as people read it."""
 
+    def choices(self, texts: Sequence[str]) -> list[str]:
+        """Return the answers to choose from where people gave these: one of theirs."""
+        return list(dict.fromkeys(texts))
+
     def agreement(self, answers: pl.DataFrame) -> Table:
         """Return a row for each pair of people who answered the same items."""
         return annotator_agreement(answers, self.labels)
@@ -102,6 +106,10 @@ class ClassAnswers(Answers):
     def known(self, gold: Any) -> npt.NDArray[np.bool_]:
         """Return whether the class of each row is known."""
         return np.asarray(gold) != ABSTAIN
+
+    def choices(self, texts: Sequence[str]) -> list[str]:
+        """Return all classes."""
+        return list(self.labels)
 
     def labels_in(self, text: str) -> list[str]:
         """Return the class."""

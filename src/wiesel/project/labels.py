@@ -12,7 +12,7 @@ from wiesel.errors import DataError
 from wiesel.gold import RANDOM, Gold
 from wiesel.io import LabelStore, Split
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.project.answers import answers_for
+from wiesel.project.answers import Answers, answers_for
 from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.rows import part_of
 from wiesel.project.settings import Project
@@ -23,6 +23,7 @@ __all__ = [
     "label_store",
     "labeled_gold",
     "missing_dev_labels",
+    "people_labels",
     "read_guidelines",
     "with_labeled_dev",
     "write_guidelines",
@@ -51,14 +52,17 @@ def labeled_gold(project: Project, split: Split, labels: Any, purpose: str | Non
     path = project.folder / WORKBENCH_FOLDER / "labels.sqlite"
     if not path.is_file():
         return answers.gold(len(split), [], [])
-    store = label_store(project)
-    given = store.labels(None if project.kind == "one label" else answers.joined)
-    given = given.drop_nulls("label")
+    given = people_labels(label_store(project), answers).drop_nulls("label")
     if purpose is not None:
         given = given.filter(pl.col("purpose") == purpose)
     places = split.ids.cast(pl.String).to_frame("item").with_row_index("row")
     found = places.join(given, on="item", how="inner")
     return answers.gold(len(split), found["row"].to_list(), found["label"].to_list())
+
+
+def people_labels(store: LabelStore, answers: Answers) -> pl.DataFrame:
+    """Return what people agreed on for each item, as `LabelStore.labels` does."""
+    return store.labels(None if store.kind == "one label" else answers.joined)
 
 
 def gold_of(

@@ -55,7 +55,9 @@ __all__ = [
     "MultiLabelOutcome",
     "compare_labels",
     "gold_labels",
+    "labeled_split",
     "labeled_splits",
+    "project_label_set",
     "run_labels",
     "votes_on",
 ]
@@ -165,11 +167,11 @@ def labeled_splits(
             "from lfs or from a file of (item, voter, label, present)."
         )
     lfs = load_multilabel_lfs(*map(project.path, settings.lfs)) if settings.lfs else None
-    labels = _labels(project, None if lfs is None else lfs.labels)
+    labels = project_label_set(project, None if lfs is None else lfs.labels)
     splits, gold = {}, {}
     for name in SPLITS:
         if getattr(project.data, name) is not None:
-            splits[name], gold[name] = _split(project, name, labels)
+            splits[name], gold[name] = labeled_split(project, name, labels)
     return splits, gold, labels, lfs
 
 
@@ -216,7 +218,8 @@ def _named(text: str) -> list[str]:
     return [name for name in names if name and name != _NONE]
 
 
-def _labels(project: Project, found: MultiLabelSpace | None) -> MultiLabelSpace:
+def project_label_set(project: Project, found: MultiLabelSpace | None) -> MultiLabelSpace:
+    """Return the labels that the project names, or else those found with its functions."""
     if not project.classes and found is None:
         raise ParameterError(
             f"{project.file} does not say what the labels are: add classes = [...] at its top."
@@ -232,9 +235,10 @@ def _labels(project: Project, found: MultiLabelSpace | None) -> MultiLabelSpace:
     return labels  # type: ignore[return-value]
 
 
-def _split(
+def labeled_split(
     project: Project, name: str, labels: MultiLabelSpace
 ) -> tuple[Split, npt.NDArray[np.int64]]:
+    """Return the rows of a split and their gold labels, (n_items, n_labels), -1 where unknown."""
     path = project.path(getattr(project.data, name))
     rows = read_rows(path)
     with explained(path):

@@ -59,10 +59,13 @@ from wiesel.tasks import SpansTask
 __all__ = [
     "SpanOutcome",
     "SpanRows",
+    "check_gold_spans",
+    "check_span_settings",
     "compare_spans",
     "evaluate_documents",
     "explain_document",
     "run_spans",
+    "span_documents",
 ]
 
 
@@ -148,7 +151,7 @@ def compare_spans(
 
 def prepare_spans(project: Project, say: Say) -> SpanRows:
     """Run the stages before training: documents, gold spans, votes."""
-    _refuse_others(project)
+    check_span_settings(project)
     with located(project, "classes"):
         labels = SpanLabels(tuple(project.classes))
     functions = load_span_lfs(*map(project.path, project.votes.lfs))
@@ -156,9 +159,9 @@ def prepare_spans(project: Project, say: Say) -> SpanRows:
     for name in SPLITS:
         source = getattr(project.data, name)
         if source is not None:
-            documents[name], found = _documents(project, project.path(source), name)
+            documents[name], found = span_documents(project, project.path(source), name)
             if found is not None:
-                _check_gold(documents[name], found, labels, project.path(source))
+                check_gold_spans(documents[name], found, labels, project.path(source))
                 gold[name] = found
     sizes = ", ".join(f"{len(own):,} {name}" for name, own in documents.items())
     say("read", f"{sizes} documents, labels {', '.join(labels.names)}")
@@ -182,10 +185,10 @@ def explain_document(
     tagger = load_tagger(model)
     manifest, _ = read_folder(Path(model))
     source = read_project(Path(project) if project else project_of(manifest, confirm))
-    _refuse_others(source)
+    check_span_settings(source)
     named = {name: getattr(source.data, name) for name in SPLITS if getattr(source.data, name)}
     documents = {
-        name: _documents(source, source.path(file), name)[0] for name, file in named.items()
+        name: span_documents(source, source.path(file), name)[0] for name, file in named.items()
     }
     ids = {name: pl.Series(map(str, own.ids), dtype=pl.String) for name, own in documents.items()}
     split, row = find_id(ids, item)
@@ -201,7 +204,7 @@ def evaluate_documents(model: FilePath, gold: FilePath) -> SpanReport:
     tagger = load_tagger(model)
     documents, spans = read_annotated(gold)
     labels: SpanLabels = tagger.labels_  # type: ignore[assignment]
-    _check_gold(documents, spans, labels, Path(gold))
+    check_gold_spans(documents, spans, labels, Path(gold))
     return evaluate_spans(spans, tagger.predict(documents), documents, labels)
 
 
@@ -213,7 +216,7 @@ def load_tagger(model: FilePath) -> EndToEndModel:
     return tagger
 
 
-def _refuse_others(project: Project) -> None:
+def check_span_settings(project: Project) -> None:
     """Reject settings that a span project cannot use."""
     if not project.classes:
         raise ParameterError(
@@ -232,19 +235,20 @@ def _refuse_others(project: Project) -> None:
         )
 
 
-def _documents(
+def span_documents(
     project: Project, path: Path, split: str
 ) -> tuple[Documents, list[list[Span]] | None]:
-    """Return the documents of a file and their gold spans, which training texts may lack."""
+    """Return the documents of a file and their gold spans, which training texts lack."""
     column, id_column = project.features.column, project.data.id
     if split == "train":
         return read_documents(path, column, id_column), None
     return read_annotated(path)
 
 
-def _check_gold(
+def check_gold_spans(
     documents: Documents, gold: list[list[Span]], labels: SpanLabels, path: Path
 ) -> None:
+    """Refuse gold spans of other labels, and spans that overlap."""
     unknown = sorted({span.label for own in gold for span in own} - set(labels.names))
     if unknown:
         raise DataError(

@@ -132,6 +132,19 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-name-cell { white-space: nowrap; }
 .w-key { border: 1px solid var(--w-line); border-radius: 4px; padding: 0 6px; font-size: 12px;
   margin-left: 6px; }
+.marker { display: flex; flex-direction: column; gap: 10px; }
+.marker-text { line-height: 2.1; user-select: none; touch-action: pan-y; cursor: text; padding: 4px;
+  border-radius: 6px; max-height: 60vh; }
+.marker-text:focus-visible { outline: 2px solid var(--w-accent); }
+.w-text mark.marker-span { border-bottom: 3px solid; border-radius: 4px; padding: 3px 1px; }
+.marker-label { color: #fff; font-size: 11px; border-radius: 4px; padding: 0 4px; margin-left: 4px;
+  vertical-align: 1px; white-space: nowrap; }
+.marker-chosen { background: var(--w-accent); color: var(--w-page); border-radius: 2px; }
+.marker-button { border: 0; border-radius: 4px; color: #fff; padding: 7px 12px; font: inherit;
+  font-size: 14px; cursor: pointer; }
+.marker-plain { background: transparent !important; color: var(--w-ink);
+  border: 1px solid var(--w-line); }
+.marker-save { border-color: var(--w-accent); color: var(--w-accent); font-weight: 600; }
 @media (max-width: 800px) {
   .w-columns { grid-template-columns: minmax(0, 1fr); }
   .w-main { padding: 10px; } .w-wide { display: none; } .w-bar { padding: 4px 8px; gap: 2px 4px; }

@@ -10,12 +10,18 @@ from wiesel.workbench.data_page import DataPage
 from wiesel.workbench.desk import Desk
 from wiesel.workbench.entrance import Entrance, EntrancePage
 from wiesel.workbench.label_page import LabelPage
+from wiesel.workbench.label_sets_page import LabelSetPage
 from wiesel.workbench.layout import PAGES, frame
 from wiesel.workbench.lfs_page import LFsPage
+from wiesel.workbench.mark_page import MarkPage
 from wiesel.workbench.results_page import ResultsPage
 from wiesel.workbench.train_page import TrainPage
 
 __all__ = ["add_pages"]
+
+
+_LABEL_PAGES = {"one label": LabelPage, "several labels": LabelSetPage, "spans": MarkPage}
+"""What rows are labeled with, by kind of task."""
 
 
 def add_pages(entrance: Entrance) -> None:
@@ -23,7 +29,7 @@ def add_pages(entrance: Entrance) -> None:
     builders: dict[str, Callable[[Desk, dict[str, str]], Any]] = {
         "/": DataPage,
         "/lfs": lambda desk, query: LFsPage(desk),
-        "/label": LabelPage,
+        "/label": lambda desk, query: _LABEL_PAGES[desk.space.project.kind](desk, query),
         "/train": lambda desk, query: TrainPage(desk),
         "/results": lambda desk, query: ResultsPage(desk, query.get("run", "")),
     }

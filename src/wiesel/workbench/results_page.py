@@ -141,7 +141,7 @@ class ResultsPage:
         splits = [name for name in ("test", "dev", "train") if name in there]
         if self.split not in splits:
             self.split = splits[0]
-        view = view_run(run, self.split, labels)
+        view = self.desk.space.view(run, self.split)
         if not view.has_gold:
             return view, None, splits, []
         space = self.desk.space
