@@ -53,6 +53,27 @@ KEYS = {
     | {"/": "find a class, if there are more than nine", "Enter": "take the first class found"},
 }
 """The keys of each page; Tab and Shift-Tab go through everything else."""
+_LABEL_KEYS = {
+    "several labels": {
+        "1 to 9": "choose this label, or take it back",
+        "Enter": "save the chosen labels, or none of them",
+        "S": "skip",
+        "U": "undo the last answer",
+        "/": "find a label, if there are more than nine",
+    },
+    "spans": {
+        "← → ↑ ↓": "go to another word",
+        "Shift": "with an arrow, choose several words",
+        "1 to 9": "mark the chosen words with this label",
+        "Backspace": "remove the mark",
+        "Ctrl Z": "take back the last mark",
+        "P": "take over what the model, or else the voters, mark",
+        "Enter": "save the text with its marks, or with none",
+        "S": "skip",
+        "U": "undo the last answer",
+    },
+}
+"""The keys of the page Label, for other kinds of tasks than one label."""
 
 CSS = """
 :root { --w-line: #d8dde3; --w-soft: #f4f6f8; --w-faint: #5c6670; --w-mark: #ffe08a;
@@ -174,16 +195,17 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
             tab = link(name, address)
             if address == path:
                 tab.props('aria-current="page"')
-        _keys_button(path)
+        _keys_button(path, desk.space.project.kind)
     with ui.element("main").classes("w-main"):
         ProblemBanner(desk).build()
         yield
 
 
-def _keys_button(path: str) -> None:
+def _keys_button(path: str, kind: str) -> None:
     with ui.dialog() as dialog, ui.card().style("min-width: 320px"):
         heading("Keys")
-        keys = {**KEYS.get(path, {}), "Tab": "go to the next button or field", "?": "this list"}
+        own = _LABEL_KEYS.get(kind, KEYS["/label"]) if path == "/label" else KEYS.get(path, {})
+        keys = {**own, "Tab": "go to the next button or field", "?": "this list"}
         with table(("key", False), ("what it does", False)):
             for key, meaning in keys.items():
                 with ui.element("tr"):

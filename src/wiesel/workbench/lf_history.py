@@ -99,7 +99,7 @@ def _options(states: list[Snapshot]) -> dict[str, Any]:
             ],
         }
         for name in ("accuracy", "micro_f1", "macro_f1", "coverage")
-        if name != "micro_f1" or any(name in state.figures for state in states)
+        if name == "coverage" or any(name in state.figures for state in states)
     ]
     return {
         "animation": False,

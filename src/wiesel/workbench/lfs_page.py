@@ -63,7 +63,8 @@ class LFsPage:
                     self.findings = ui.element("div").style("min-height: 60px")
             with ui.element("div").classes("w-stack"):
                 self.queue = LFQueue(self.desk, self.refresh)
-                self.queue.build()
+                if self.desk.space.has_preview:  # nothing is proposed without one
+                    self.queue.build()
                 self.history = HistoryBox(self.desk, self.refresh)
                 self.history.build()
         ui.timer(0.01, self._first, once=True)
@@ -71,13 +72,15 @@ class LFsPage:
 
     async def _first(self) -> None:
         await self.refresh()
-        await self.queue.load()
+        if self.desk.space.has_preview:
+            await self.queue.load()
 
     async def _follow(self) -> None:
         """Show changes made elsewhere: a Python file in an editor, a rule in another browser."""
         if await work(self.desk.follow_files, quiet=True) or self.version != self.desk.version:
             await self.refresh()
-            await self.queue.follow()
+            if self.desk.space.has_preview:
+                await self.queue.follow()
 
     async def refresh(self) -> None:
         """Show the current statistics."""

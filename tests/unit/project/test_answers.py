@@ -96,7 +96,7 @@ def test_classes_given_earlier_are_sets_of_one_label(tmp_path):
 def test_answers_of_another_kind_of_task_are_refused_and_kept(tmp_path):
     path = tmp_path / "labels.sqlite"
     LabelStore(path, "spans").add("m1", "[]", "ada")
-    with pytest.raises(DataError, match="answers for spans.*the project is for one label"):
+    with pytest.raises(DataError, match=r"answers for spans.*the project is for one label"):
         LabelStore(path).labels()
     assert LabelStore(path, "spans").labels()["label"].to_list() == ["[]"]
 
@@ -165,6 +165,6 @@ def test_agreement_counts_labels_and_spans():
 
 def test_one_label_keeps_its_words():
     answers = answers_for("one label", LabelSpace("ham", "spam"))
-    with pytest.raises(DataError, match="egg.*not classes of the project"):
+    with pytest.raises(DataError, match=r"egg.*not classes of the project"):
         answers.gold(2, [0], ["egg"])
     assert answers.gold(3, [1], ["spam"]).tolist() == [-1, 1, -1]
