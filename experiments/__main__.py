@@ -26,6 +26,7 @@ BY_NAME = (
     "committee_parts",
     "ask_next",
     "crowd_confidence",
+    "crowd_sizes",
     "default_planted",
     "embedded_features",
     "few_labels",

@@ -33,6 +33,7 @@ RESULT_TITLES = {
     "judges": "Panels of language models",
     "ask_next": "Asking a crowd again",
     "crowd_confidence": "Confidences of crowd labels",
+    "crowd_sizes": "Label models by size of crowd, and features",
     "blind_crowds": "Crowd methods without gold",
     "suggest": "Suggested labeling functions",
     "suggested_precision": "Precision of suggested functions",

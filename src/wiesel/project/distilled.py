@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis.table import Table, count, number, percent, text
-from wiesel.end_to_end.linear_models import CrossFit
+from wiesel.end_to_end.linear_models import held_out_proba
 from wiesel.errors import DataError
 from wiesel.evaluation import corrected_shares
 from wiesel.evaluation.metrics import predicted_classes
@@ -204,12 +204,11 @@ def _judge_errors(outcome: "Outcome", judges: Sequence[str]) -> pl.DataFrame:
     targets = votes.counts() if soft is None else soft
     rows = np.flatnonzero(votes.covered)
     targets = targets / np.maximum(targets.sum(axis=1, keepdims=True), 1e-12)
-    linear = CrossFit.of(as_inputs(data.vectors.train), rows, targets)
-    if linear is None:
+    held_out = held_out_proba(as_inputs(data.vectors.train), rows, targets)
+    if held_out is None:
         return pl.DataFrame(schema=kinds)
-    shares = targets[rows].mean(axis=0)
-    proba = np.clip(linear.fit(targets - shares).held_out + shares, 0, 1)
-    proba /= np.maximum(proba.sum(axis=1, keepdims=True), 1e-12)
+    proba = np.zeros_like(targets)
+    proba[rows] = held_out
     dense, names, found = votes.select(list(judges)).dense(), data.labels.names, []
     best = proba.argmax(axis=1)
     for place, judge in enumerate(judges):

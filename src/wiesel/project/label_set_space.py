@@ -13,6 +13,7 @@ from wiesel.analysis import Table
 from wiesel.analysis.counts import wilson_interval
 from wiesel.evaluation import evaluate_presence
 from wiesel.guidance import Blame, LabelFacts, LFPreview, Suggestion
+from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.io import Split
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import ABSTAIN, as_indices
@@ -24,8 +25,9 @@ from wiesel.project.casting import Cast, cast_lfs
 from wiesel.project.label_views import LabelSetView, view_label_sets
 from wiesel.project.lf_set import LFEntry
 from wiesel.project.rows import SPLITS
+from wiesel.project.run_views import Predictions, RowMarks
 from wiesel.project.runs import KeptRun
-from wiesel.project.workspace import Predictions, RowMarks, RuleEffect, Workspace
+from wiesel.project.workspace import Workspace
 from wiesel.votes import VoteMatrix
 
 __all__ = ["LabelSetSpace"]

@@ -12,6 +12,7 @@ from wiesel.analysis import Table
 from wiesel.analysis.counts import wilson_interval
 from wiesel.errors import ParameterError
 from wiesel.guidance import Blame, Cluster, LabelFacts, LFPreview, Suggestion, rows_to_label
+from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.io import Split
 from wiesel.labels import ABSTAIN, as_indices
 from wiesel.lfs import FailureLog
@@ -20,8 +21,9 @@ from wiesel.project.casting import Cast, cast_lfs
 from wiesel.project.label_views import SpanView, view_spans
 from wiesel.project.lf_set import LFEntry
 from wiesel.project.rows import SPLITS
+from wiesel.project.run_views import Predictions, RowMarks
 from wiesel.project.runs import KeptRun
-from wiesel.project.workspace import Predictions, RowMarks, RuleEffect, Workspace
+from wiesel.project.workspace import Workspace
 from wiesel.spans import Documents, Span, SpanLabels, TokenVotes, apply_span_lfs
 from wiesel.spans.patterns import as_span_functions
 from wiesel.spans.tags import OUTSIDE

@@ -5,15 +5,15 @@ its inputs change. The command line and the workbench both use it, from several 
 that needs a value under computation waits for that value and for nothing else.
 """
 
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from wiesel.aggregate import Aggregation, aggregate
 from wiesel.analysis import Table, summarize
 from wiesel.analysis.finding import finding_frame
 from wiesel.errors import FeatureError
@@ -36,19 +36,20 @@ from wiesel.guidance import (
     uncovered_clusters,
 )
 from wiesel.guidance.labeling_order import reading_disagreement
-from wiesel.guidance.lf_preview import with_voter
+from wiesel.guidance.lf_preview import RuleEffect, with_voter
 from wiesel.guidance.suggesting import text_column_of
-from wiesel.io import FilePath, Split
+from wiesel.io import FilePath, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
 from wiesel.project.answers import answers_for
 from wiesel.project.casting import Cast, cast_lfs, votes_of_one_label
 from wiesel.project.insights import project_findings
+from wiesel.project.kept_values import KeptValues
 from wiesel.project.labels import label_store, labeled_gold, people_labels
 from wiesel.project.lf_set import LFEntry, LFSet
 from wiesel.project.rows import read_splits, refuse_several_labels
-from wiesel.project.run_views import view_run
+from wiesel.project.run_views import Predictions, RowMarks, view_run
 from wiesel.project.runs import KeptRun
 from wiesel.project.settings import Project, read_project
 from wiesel.project.vectors import check_inputs, make_vectors
@@ -57,12 +58,11 @@ from wiesel.votes import VoteMatrix
 
 __all__ = ["Predictions", "RowMarks", "RuleEffect", "Workspace", "open_workspace"]
 
-Made = TypeVar("Made")
 Gold = npt.NDArray[np.int64]
 
 _OF_ROWS_ALONE = ("vectors", "index")
 """Properties that stay valid when labels or labeling functions change."""
-_OF_LABELS = ("preview", "summary", "findings", "score")
+_OF_LABELS = ("preview", "summary", "findings", "score", "crowd")
 """What changes with the labels and with the labeling functions."""
 _SOON = 5_000
 """Features of so many rows are there in a moment, so labeling waits for them."""
@@ -72,46 +72,7 @@ _SUGGESTED = 30
 """The minimum number of suggestions to search for."""
 
 
-class Predictions(NamedTuple):
-    """What a model says of all rows of a split."""
-
-    proba: Any
-    """(n_rows, n_classes) or (n_rows, n_labels); None for spans."""
-    predicted: Any
-    """Class indices (with a threshold, these need not be the most probable classes), whether each
-    label is predicted, or spans."""
-    source: str
-    """The model, in words."""
-
-
-class RowMarks(NamedTuple):
-    """What voters, a model and people say of a row, in the names of labels."""
-
-    votes: dict[str, int]
-    """How many votes each class or label has, or how many spans."""
-    predicted: tuple[tuple[str, float], ...]
-    """The predicted labels, each with its probability."""
-    gold: tuple[str, ...] | None
-    """The labels that are known; None if they are not."""
-
-
-@dataclass(frozen=True, eq=False)
-class RuleEffect:
-    """What a rule would change in the preview of the end model."""
-
-    gained: Gold
-    """The rows that had no vote and would have one."""
-    lost: Gold
-    """The rows whose only vote would go, if the rule replaces another."""
-    changed: Gold
-    """The rows whose predicted class would change."""
-    n_labeled: int
-    """The number of labeled rows that the interval is about."""
-    points: tuple[float, float] | None
-    """The 95 % interval of the change in accuracy; None without labeled rows."""
-
-
-class Workspace:
+class Workspace(KeptValues):
     """An open project with one label for each row; `refresh` reads files and labels again.
 
     `open_workspace` opens projects of all kinds. The pages of the workbench ask a workspace what
@@ -120,6 +81,7 @@ class Workspace:
 
     figures: ClassVar[tuple[str, ...]] = ("accuracy", "f1", "auc")
     """The figures by which runs are listed."""
+    unchanging = _OF_ROWS_ALONE
     has_preview: ClassVar[bool] = True
     """Whether a linear model previews the end model, once there are votes."""
 
@@ -130,13 +92,6 @@ class Workspace:
         self.labels, self.splits = self._read()
         self.answers = answers_for(self.project.kind, self.labels)
         self._start()
-
-    def _start(self) -> None:
-        """Begin without derived values."""
-        self._kept: dict[str, Any] = {}
-        self._changes = 0
-        self._lock = threading.Lock()
-        self._making: dict[str, threading.RLock] = {}
 
     def _read(self) -> tuple[Any, dict[str, Split]]:
         """Return the labels and the rows of all splits."""
@@ -167,6 +122,16 @@ class Workspace:
     def has_lfs(self) -> bool:
         """Whether votes come from labeling functions, rather than from people or a file."""
         return bool(self.project.votes.lfs)
+
+    @property
+    def has_crowd(self) -> bool:
+        """Whether votes are the answers of people in a file."""
+        return bool(self.project.votes.answers)
+
+    @property
+    def crowd(self) -> Aggregation:
+        """The aggregated answers of people; labels that were made here calibrate confidences."""
+        return self._keep("crowd", self._crowd)
 
     @property
     def votes(self) -> Any:
@@ -303,10 +268,6 @@ class Workspace:
         """Drop values derived from labels and, unless `labels_only`, from labeling functions."""
         stale = ("gold", "suggestions", "clusters", *_OF_LABELS)
         self._forget(*stale, *(() if labels_only else ("cast",)))
-
-    def has(self, *names: str) -> bool:
-        """Whether the named properties are computed, so that a request need not wait for them."""
-        return all(name in self._kept for name in names)
 
     def summary(self) -> pl.DataFrame:
         """Return one row per voter: coverage, overlap, conflict, precision from gold, trust."""
@@ -450,7 +411,7 @@ class Workspace:
         heard = {*np.unique(self.votes.class_index).tolist(), *np.unique(known).tolist()}
         return [name for place, name in enumerate(self.labels) if place not in heard]
 
-    def effect(self, rule: LabelRule, replaces: str = "") -> "RuleEffect | None":
+    def effect(self, rule: LabelRule, replaces: str = "") -> RuleEffect | None:
         """Return what a rule would change in the preview; None while there is no preview.
 
         `replaces` names the rule that it would replace.
@@ -499,28 +460,6 @@ class Workspace:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def _keep(self, name: str, make: Callable[[], Made]) -> Made:
-        with self._lock:
-            making = self._making.setdefault(name, threading.RLock())
-        with making:
-            with self._lock:
-                if name in self._kept:
-                    found: Made = self._kept[name]
-                    return found
-                changes = self._changes
-            made = make()
-            with self._lock:
-                # Something changed in the meantime, so the next request computes it again.
-                if changes == self._changes or name in _OF_ROWS_ALONE:
-                    self._kept[name] = made
-            return made
-
-    def _forget(self, *names: str) -> None:
-        with self._lock:
-            self._changes += 1
-            for name in names:
-                self._kept.pop(name, None)
-
     def _cast(self) -> Cast:
         cache = self._cache_folder()
         if not self.has_lfs:
@@ -533,6 +472,24 @@ class Workspace:
     def _given(self, purpose: str | None = None) -> Any:
         """Return the labels that people gave to the training rows, for one purpose or for all."""
         return labeled_gold(self.project, self.train, self.labels, purpose)
+
+    def _crowd(self) -> Aggregation:
+        settings = self.project.votes
+        path = self.project.path(str(settings.answers))
+        known = self._given()
+        names = {
+            str(self.train.ids[int(row)]): self.labels.names[known[row]]
+            for row in np.flatnonzero((known != ABSTAIN) & self.votes.covered)
+        }
+        with explained(path):
+            return aggregate(
+                read_rows(path),
+                item=settings.item,
+                worker=settings.voter,
+                label=settings.label,
+                labels=self.labels,
+                gold=names or None,
+            )
 
     def _gold(self) -> Any:
         given = self._given()
@@ -605,17 +562,6 @@ def open_workspace(project: Project | FilePath) -> Workspace:
 
         return LabelSetSpace(found)
     return Workspace(found)
-
-
-def positions(ids: pl.Series, wanted: Sequence[str]) -> dict[str, int]:
-    """Return the rows of some ids.
-
-    >>> positions(pl.Series(["a", "b", "c"]), ["c", "x"])
-    {'c': 2}
-    """
-    frame = ids.cast(pl.String).to_frame("item").with_row_index("row")
-    found = frame.filter(pl.col("item").is_in(list(wanted)))
-    return dict(zip(found["item"].to_list(), found["row"].to_list(), strict=True))
 
 
 def _first_word(rule: LabelRule) -> str:

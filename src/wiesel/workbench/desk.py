@@ -11,9 +11,11 @@ from nicegui import run, ui
 from wiesel.errors import DataError, WieselError, message_for
 from wiesel.guidance import Suggestion
 from wiesel.io import FilePath
+from wiesel.project.rows import positions
+from wiesel.project.run_views import Predictions
 from wiesel.project.runs import KeptRun, kept_runs
 from wiesel.project.settings import Project, in_project_words
-from wiesel.project.workspace import Predictions, Workspace, open_workspace, positions
+from wiesel.project.workspace import Workspace, open_workspace
 from wiesel.workbench.jobs import Jobs
 
 __all__ = ["Desk", "work"]

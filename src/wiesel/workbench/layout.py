@@ -192,7 +192,7 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
     with ui.header(elevated=False).classes("w-bar").props('role="navigation"'):
         words(desk.space.project.name, "w-name")
         for address, name in PAGES:
-            tab = link(name, address)
+            tab = link("Crowd" if address == "/lfs" and desk.space.has_crowd else name, address)
             if address == path:
                 tab.props('aria-current="page"')
         _keys_button(path, desk.space.project.kind)

@@ -7,11 +7,11 @@ from nicegui import ui
 
 from wiesel.errors import WieselError, listed
 from wiesel.guidance import LFPreview, lfs_from_selection
+from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.guidance.suggesting import rule_words
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Regex, keywords, regex
 from wiesel.lfs.trying import matched_spans
-from wiesel.project.workspace import RuleEffect
 from wiesel.threads import map_in_threads
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import table

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import Request
 from nicegui import ui
 
+from wiesel.workbench.crowd_page import CrowdPage
 from wiesel.workbench.data_page import DataPage
 from wiesel.workbench.desk import Desk
 from wiesel.workbench.entrance import Entrance, EntrancePage
@@ -28,7 +29,7 @@ def add_pages(entrance: Entrance) -> None:
     """Add the five pages; while there is no project, the way to one is in their place."""
     builders: dict[str, Callable[[Desk, dict[str, str]], Any]] = {
         "/": DataPage,
-        "/lfs": lambda desk, query: LFsPage(desk),
+        "/lfs": lambda desk, query: (CrowdPage if desk.space.has_crowd else LFsPage)(desk),
         "/label": lambda desk, query: _LABEL_PAGES[desk.space.project.kind](desk, query),
         "/train": lambda desk, query: TrainPage(desk),
         "/results": lambda desk, query: ResultsPage(desk, query.get("run", "")),

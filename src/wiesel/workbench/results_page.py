@@ -10,10 +10,10 @@ from nicegui import ui
 from wiesel.evaluation.comparison import mcnemar
 from wiesel.evaluation.intervals import paired_interval
 from wiesel.project.labels import missing_dev_labels
+from wiesel.project.rows import positions
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
 from wiesel.project.slices import ErrorBucket, error_buckets
-from wiesel.project.workspace import positions
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work

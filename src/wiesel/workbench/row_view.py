@@ -12,8 +12,8 @@ from nicegui.events import KeyEventArguments
 from wiesel.errors import WieselError
 from wiesel.explain import Explanation
 from wiesel.lfs.trying import matched_spans
+from wiesel.project.run_views import RowMarks
 from wiesel.project.runs import kept_runs
-from wiesel.project.workspace import RowMarks
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import heading, stored_person, table
