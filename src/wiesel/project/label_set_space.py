@@ -20,9 +20,9 @@ from wiesel.labels import ABSTAIN, as_indices
 from wiesel.lfs import FailureLog, VoteCache
 from wiesel.lfs.rules import LabelRule
 from wiesel.multilabel import MultiLabelVotes, apply_multilabel_lfs
-from wiesel.project.answers import answers_for
 from wiesel.project.casting import Cast, cast_lfs
 from wiesel.project.label_views import LabelSetView, view_label_sets
+from wiesel.project.labels import answers_for
 from wiesel.project.lf_set import LFEntry
 from wiesel.project.rows import SPLITS
 from wiesel.project.run_views import Predictions, RowMarks

@@ -42,11 +42,10 @@ from wiesel.io import FilePath, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
-from wiesel.project.answers import answers_for
 from wiesel.project.casting import Cast, cast_lfs, votes_of_one_label
 from wiesel.project.insights import project_findings
 from wiesel.project.kept_values import KeptValues
-from wiesel.project.labels import label_store, labeled_gold, people_labels
+from wiesel.project.labels import answers_for, label_store, labeled_gold, people_labels
 from wiesel.project.lf_set import LFEntry, LFSet
 from wiesel.project.rows import read_splits, refuse_several_labels
 from wiesel.project.run_views import Predictions, RowMarks, view_run
@@ -56,7 +55,7 @@ from wiesel.project.vectors import check_inputs, make_vectors
 from wiesel.project.voting import cast_votes
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Predictions", "RowMarks", "RuleEffect", "Workspace", "open_workspace"]
+__all__ = ["Workspace", "open_workspace"]
 
 Gold = npt.NDArray[np.int64]
 

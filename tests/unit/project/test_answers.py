@@ -13,8 +13,7 @@ from wiesel.errors import DataError
 from wiesel.io import LabelStore, Split
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace
-from wiesel.project.answers import answers_for
-from wiesel.project.labels import label_store, labeled_gold
+from wiesel.project.labels import answers_for, label_store, labeled_gold
 from wiesel.project.settings import read_project
 from wiesel.spans.tags import Span, SpanLabels
 
