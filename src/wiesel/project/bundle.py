@@ -71,7 +71,7 @@ class RowExplanation:
         width = max((len(each.part) for each in shown), default=0)
         lines = [f"  {each.part:<{width}}  {-100 * each.effect:+.0f} points" for each in shown]
         return "\n".join(
-            [f"{self.label!r} with {self.proba:.0%}; without it, this would be:", *lines]
+            [f"{self.label!r} with {100 * self.proba:.0f} %; without it, this would be:", *lines]
         )
 
 

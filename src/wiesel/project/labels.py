@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +73,7 @@ def labeled_gold(project: Project, split: Split, labels: Any, purpose: str | Non
     return answers.gold(len(split), found["row"].to_list(), found["label"].to_list())
 
 
-def people_labels(store: LabelStore, answers: Answers) -> pl.DataFrame:
+def people_labels(store: LabelStore, answers: "Answers") -> pl.DataFrame:
     """Return what people agreed on for each item, as `LabelStore.labels` does."""
     return store.labels(None if store.kind == "one label" else answers.joined)
 
@@ -153,6 +153,9 @@ def write_guidelines(project: Project, guidelines: Mapping[str, str]) -> None:
 
 class Answers(ABC):
     """The answers to the rows of one kind of task."""
+
+    in_bulk: ClassVar[bool] = True
+    """Whether many rows can have the same answer."""
 
     def __init__(self, labels: Any) -> None:
         self.labels = labels
@@ -319,6 +322,7 @@ class SpanAnswers(Answers):
     [Span(start=0, end=3, label='PER', confidence=None)]
     """
 
+    in_bulk = False
     labels: SpanLabels
 
     def written(self, answer: Iterable[Sequence[Any]]) -> str:

@@ -40,6 +40,7 @@ class SpanSpace(Workspace):
     """An open project with spans: its rows are documents."""
 
     labels: SpanLabels
+    has_map = False
     figures = ("precision", "recall", "span_f1")
     has_preview = False
 

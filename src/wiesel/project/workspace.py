@@ -37,6 +37,7 @@ from wiesel.guidance import (
 )
 from wiesel.guidance.labeling_order import reading_disagreement
 from wiesel.guidance.lf_preview import RuleEffect, with_voter
+from wiesel.guidance.row_map import RowMap, map_rows
 from wiesel.guidance.suggesting import text_column_of
 from wiesel.io import FilePath, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
@@ -59,12 +60,14 @@ __all__ = ["Workspace", "open_workspace"]
 
 Gold = npt.NDArray[np.int64]
 
-_OF_ROWS_ALONE = ("vectors", "index")
+_OF_ROWS_ALONE = ("vectors", "index", "map")
 """Properties that stay valid when labels or labeling functions change."""
 _OF_LABELS = ("preview", "summary", "findings", "score", "crowd")
 """What changes with the labels and with the labeling functions."""
 _SOON = 5_000
 """Features of so many rows are there in a moment, so labeling waits for them."""
+_CONSIDERED = 20_000
+"""Of more rows, so many drawn at random are considered for labeling, so that nobody waits."""
 _ALL_CLASSES = 20
 """Up to so many classes, there is no preview before each has a vote or a label."""
 _SUGGESTED = 30
@@ -83,6 +86,8 @@ class Workspace(KeptValues):
     unchanging = _OF_ROWS_ALONE
     has_preview: ClassVar[bool] = True
     """Whether a linear model previews the end model, once there are votes."""
+    has_map: ClassVar[bool] = True
+    """Whether a map shows a class for each row."""
 
     def __init__(self, project: Project | FilePath) -> None:
         self.project = project if isinstance(project, Project) else read_project(project)
@@ -180,6 +185,14 @@ class Workspace(KeptValues):
         return self._keep(
             "index", lambda: TermIndex.of(self.train.rows[column].fill_null("").to_list())
         )
+
+    @property
+    def map(self) -> RowMap:
+        """A map of the training rows; of many rows, some drawn at random."""
+        features = self.features
+        if features is None:
+            raise FeatureError("A map needs features that are a matrix of numbers.")
+        return self._keep("map", lambda: map_rows(features))
 
     @property
     def preview(self) -> EndPreview | None:
@@ -375,7 +388,24 @@ class Workspace(KeptValues):
         # Features of a million texts take minutes. Until they are there, rows are drawn at random.
         waits = way in ("recommended", "uncertain") and len(self.train) <= _SOON
         X = self.features if waits or self.has("vectors") else None
-        return rows_to_label(self.votes, X, n=n, way=way, gold=gold, seed=seed)
+        open_rows = np.flatnonzero(gold == ABSTAIN)
+        if way not in ("recommended", "uncertain") or len(open_rows) <= _CONSIDERED:
+            return rows_to_label(self.votes, X, n=n, way=way, gold=gold, seed=seed)
+        drawn = np.random.default_rng(seed).choice(open_rows, _CONSIDERED, replace=False)
+        rows = np.sort(np.concatenate([drawn, np.flatnonzero(gold != ABSTAIN)]))
+        found = rows_to_label(
+            self.votes[rows],
+            None if X is None else X[rows],
+            n=n,
+            way=way,
+            gold=gold[rows],
+            seed=seed,
+        )
+        frame = found.frame.with_columns(
+            pl.Series("row", rows[found.frame["row"].to_numpy()], dtype=pl.Int64),
+            pl.col("probability") * (_CONSIDERED / len(open_rows)),
+        )
+        return replace(found, frame=frame)
 
     def blame(self, row: int, label: str | None = None, split: str = "train") -> Blame:
         """Return which votes on which neighbors led to a prediction."""

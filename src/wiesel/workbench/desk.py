@@ -1,8 +1,11 @@
 """State shared by all pages: the open project, its runs, and change notification."""
 
+import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import polars as pl
@@ -11,17 +14,21 @@ from nicegui import run, ui
 from wiesel.errors import DataError, WieselError, message_for
 from wiesel.guidance import Suggestion
 from wiesel.io import FilePath
+from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.rows import positions
 from wiesel.project.run_views import Predictions
 from wiesel.project.runs import KeptRun, kept_runs
 from wiesel.project.settings import Project, in_project_words
 from wiesel.project.workspace import Workspace, open_workspace
+from wiesel.saving import write_json
 from wiesel.workbench.jobs import Jobs
 
 __all__ = ["Desk", "work"]
 
 Made = TypeVar("Made")
 
+_COUNTED = 20
+"""The steps are not counted further."""
 _MOMENT = 3.0
 """Seconds before values that pages may need are computed in advance."""
 
@@ -46,6 +53,8 @@ class Desk:
         self.selections: list[Selection] = []
         self._of_runs: dict[tuple[str, str], Predictions | None] = {}
         self._seen = self._stamps()
+        self.counts = self._counted()
+        """How often a new user did each of the first steps; empty before the first."""
 
     @classmethod
     def open(cls, project: Project | FilePath) -> "Desk":
@@ -164,6 +173,26 @@ class Desk:
         if state is not None and state is self.space.cast.state and lfs.rules_file is not None:
             lfs.note(figures, state)
         return figures
+
+    def count(self, what: str, times: int = 1) -> None:
+        """Count what a new user did, for the first steps."""
+        self.counts = {**self.counts, what: self.counts.get(what, 0) + times}
+        if self.counts[what] <= _COUNTED:
+            with suppress(OSError):  # nothing depends on it
+                self._steps_file.parent.mkdir(parents=True, exist_ok=True)
+                write_json(self.counts, self._steps_file)
+
+    def _counted(self) -> dict[str, int]:
+        try:
+            found = json.loads(self._steps_file.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        known = found.items() if isinstance(found, dict) else ()
+        return {str(name): times for name, times in known if isinstance(times, int)}
+
+    @property
+    def _steps_file(self) -> Path:
+        return self.space.project.folder / WORKBENCH_FOLDER / "first_steps.json"
 
     def _stamps(self) -> dict[str, Any]:
         files = self.space.lf_set.files()

@@ -14,6 +14,7 @@ from wiesel.workbench.label_page import LabelPage
 from wiesel.workbench.label_sets_page import LabelSetPage
 from wiesel.workbench.layout import PAGES, frame
 from wiesel.workbench.lfs_page import LFsPage
+from wiesel.workbench.map_page import MapPage
 from wiesel.workbench.mark_page import MarkPage
 from wiesel.workbench.results_page import ResultsPage
 from wiesel.workbench.train_page import TrainPage
@@ -26,9 +27,10 @@ _LABEL_PAGES = {"one label": LabelPage, "several labels": LabelSetPage, "spans":
 
 
 def add_pages(entrance: Entrance) -> None:
-    """Add the five pages; while there is no project, the way to one is in their place."""
+    """Add the six pages; while there is no project, the way to one is in their place."""
     builders: dict[str, Callable[[Desk, dict[str, str]], Any]] = {
         "/": DataPage,
+        "/map": lambda desk, query: (MapPage if desk.space.has_map else DataPage)(desk, query),
         "/lfs": lambda desk, query: (CrowdPage if desk.space.has_crowd else LFsPage)(desk),
         "/label": lambda desk, query: _LABEL_PAGES[desk.space.project.kind](desk, query),
         "/train": lambda desk, query: TrainPage(desk),

@@ -10,6 +10,7 @@ from nicegui import ui
 from wiesel.evaluation.comparison import mcnemar
 from wiesel.evaluation.intervals import paired_interval
 from wiesel.project.labels import missing_dev_labels
+from wiesel.project.next_steps import NextStep, next_steps
 from wiesel.project.rows import positions
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
@@ -39,6 +40,13 @@ _CONFIDENCE = (
     "Confidence is the probability of the predicted class. In binary tasks it can be below 50 % "
     "if the decision threshold is not 50 %."
 )
+_GO = {
+    "train": ("train", "/train"),
+    "label": ("label", "/label?way=random"),
+    "rule": ("to the LFs", "/lfs"),
+    "rows": ("look", "/"),
+}
+"""The button of each kind of next step, and where it leads."""
 _FILES = {
     "predictions": "predictions.parquet",
     "soft labels": "soft_labels.parquet",
@@ -99,7 +107,7 @@ class ResultsPage:
         self.place.clear()
         if found is None:
             return
-        view, report, splits, buckets = found
+        view, report, splits, buckets, steps = found
         if self.splits.options != splits:
             self.splits.set_options(splits, value=self.split)
         with self.place, ui.element("div").classes("w-columns"):
@@ -119,6 +127,7 @@ class ResultsPage:
                     self._calibration(view, report)
                     self._thresholds(view)
             with ui.element("div").classes("w-stack"):
+                self._next(steps)
                 self._errors(view)
                 self._buckets(view, buckets)
                 self.blame = BlameBox(self.desk)
@@ -135,16 +144,33 @@ class ResultsPage:
             return "Enough randomly drawn rows are labeled now: train again to get figures."
         return f"{missing} Label more of them, and train again to get figures."
 
-    def _view(self) -> tuple[RunView, Any, list[str], list[ErrorBucket]]:
+    def _next(self, steps: list[NextStep]) -> None:
+        """Show what to do now, each with a button that leads there."""
+        with card("What to do now"):
+            if not steps:
+                words("Nothing stands out. Look at the errors, one by one.", "w-faint")
+            for step in steps:
+                with ui.element("div").classes("w-row next-step"):
+                    title, page = _GO[step.kind]
+                    button = ui.button(title, on_click=partial(self._go, step, page))
+                    button.props("outline dense no-caps")
+                    words(cut(step.text, 240)).style("flex: 1; min-width: 12em")
+
+    def _go(self, step: NextStep, page: str) -> None:
+        if step.kind == "rows":
+            page = self.desk.select(step.split, step.rows, step.text)
+        ui.navigate.to(page)
+
+    def _view(self) -> tuple[RunView, Any, list[str], list[ErrorBucket], list[NextStep]]:
         run, labels = self.runs[self.name], self.desk.space.labels
         there = run.predictions()["split"].unique(maintain_order=True).to_list()
         splits = [name for name in ("test", "dev", "train") if name in there]
         if self.split not in splits:
             self.split = splits[0]
         view = self.desk.space.view(run, self.split)
-        if not view.has_gold:
-            return view, None, splits, []
         space = self.desk.space
+        if not view.has_gold:
+            return view, None, splits, [], next_steps(space, run, view, None, [])
         buckets = error_buckets(
             view.gold,
             view.predicted,
@@ -153,7 +179,8 @@ class ResultsPage:
             labels.names,
             space.text_column or "",
         )
-        return view, view.report(), splits, buckets
+        report = view.report()
+        return view, report, splits, buckets, next_steps(space, run, view, report, buckets)
 
     def _beside(self) -> None:
         """Show all methods and baselines of the run, beside which a figure means something."""
