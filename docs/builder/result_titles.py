@@ -26,6 +26,7 @@ RESULT_TITLES = {
     "equilibrium": "Equilibrium of joint training",
     "better_features": "Better features",
     "embedded_features": "TF-IDF and sentence embeddings",
+    "text_features": "TF-IDF or sentence embeddings",
     "input_kinds": "Other kinds of inputs",
     "spouse_lstm": "Spouse with an LSTM",
     "graph_encoder": "The graph encoder",

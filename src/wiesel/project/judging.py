@@ -28,6 +28,8 @@ from wiesel.project.training import Trained, TrainingSet, taken
 
 __all__ = ["Outcome", "judge"]
 
+_UNCERTAIN = ("members_disagree", "unknown_balance")
+"""The findings that say how far the figures can be trusted: they come before these."""
 RESAMPLES = 1000
 
 
@@ -91,6 +93,11 @@ class Outcome:
     def distilled(self) -> Distilled | None:
         """The model against the language models it learned from; None if there are none."""
         return distilled(self)
+
+    @property
+    def uncertain(self) -> list[str]:
+        """What makes all figures uncertain, and what would settle it."""
+        return [found.sentence for found in self.findings if found.kind in _UNCERTAIN]
 
     @property
     def finding_sentences(self) -> list[str]:

@@ -145,9 +145,9 @@ def prepare_labels(project: Project, say: Say) -> LabeledRows:
     cache.mkdir(parents=True, exist_ok=True)
     votes = votes_on(project, lfs, splits, labels, cache)
     say("votes", f"{votes['train'].n_voters:,} voters, {votes['train'].n_votes:,} votes on train")
-    vectors = make_vectors(project, splits, cache)
+    vectors = make_vectors(project, splits, cache, votes["train"].matrices)
     how = "reused" if vectors.reused else "made"
-    say("features", f"{vectors.kind}, {vectors.shape} ({how})")
+    say("features", f"{vectors.description} ({how})")
     return LabeledRows(project, labels, splits, gold, votes, vectors)
 
 

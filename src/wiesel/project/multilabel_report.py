@@ -49,7 +49,7 @@ def _summary(outcome: "MultiLabelOutcome") -> str:
         f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, each "
         f"of which may have several of the labels {', '.join(data.labels)}. {main.method} trained "
         f"{_networks(len(epochs))} with an output for each label ({data.project.end_model.name} on "
-        f"{data.vectors.kind} features, {data.vectors.shape})."
+        f"features: {data.vectors.description})."
     ]
     if "score" in chosen:
         sentences.append(

@@ -128,6 +128,7 @@ def metrics_of(outcome: Outcome) -> dict[str, Any]:
             "votes": votes.n_votes,
             "covered": float(votes.covered.mean()),
         },
+        "uncertain": outcome.uncertain,
         "splits": {name: report.to_dict() for name, report in main.items()},
         "methods": [_known(row) for row in outcome.rows],
         "references": [_known(row) for row in outcome.reference_rows],

@@ -64,9 +64,9 @@ def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared
     if warning := one_sided(votes.train):
         say("warning", warning)
     start = time.perf_counter()
-    vectors = make_vectors(project, splits, cache)
+    vectors = make_vectors(project, splits, cache, [votes.train])
     how = "reused" if vectors.reused else f"{time.perf_counter() - start:.1f} s"
-    say("features", f"{vectors.kind}, {vectors.shape} ({how})")
+    say("features", f"{vectors.description} ({how})")
     fingerprints = {} if lfs is None else {lf.name: lf.fingerprint for lf in lfs}
     gold = gold_of(project, splits["train"], labels, splits.keys() != of_file)
     if n_gold := int((gold.y != ABSTAIN).sum()):

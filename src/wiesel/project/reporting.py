@@ -32,8 +32,6 @@ __all__ = ["report_data"]
 _HEAT_VOTERS = 40
 _LISTED_VOTERS = 100
 _DISAGREEMENTS = 20
-_UNCERTAIN = ("members_disagree", "unknown_balance")
-"""The findings that say how far the figures can be trusted: they come before these."""
 _MEASURES = {"auc": "ROC-AUC", "f1": "F1"}
 
 
@@ -51,6 +49,7 @@ def report_data(outcome: "Outcome") -> ReportData:
         labels=data.labels,
         story=_summary(outcome),
         figures=_figures(outcome),
+        uncertain=outcome.uncertain,
         voters=voters,
         voter_caption=caption,
         findings=outcome.finding_sentences,
@@ -109,10 +108,9 @@ def _summary(outcome: "Outcome") -> list[str]:
     sentences = [
         f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, for "
         f"the classes {', '.join(data.labels)}. The method {main.method} trained an end model on "
-        f"them ({data.project.end_model.name} on {data.vectors.kind} features, "
-        f"{data.vectors.shape})."
+        f"them ({data.project.end_model.name} on features: "
+        f"{data.vectors.description})."
     ]
-    sentences += [each.sentence for each in outcome.findings if each.kind in _UNCERTAIN]
     if is_classifier(main.model.end_model):  # type: ignore[attr-defined]
         return sentences
     if "score" not in chosen:

@@ -90,7 +90,8 @@ class FeatureSettings:
     """`[features]`: how rows become vectors; further keys are options of that kind."""
 
     kind: str | None = None
-    """`tfidf`, `minilm`, `tokens`, `tabular`, `images` or `given`; inferred by default."""
+    """`tfidf`, `minilm`, `tokens`, `tabular`, `images` or `given`; inferred by default
+    (of `tfidf` and `minilm` the one that predicts held-out votes better)."""
     column: str = "text"
     """The column of text."""
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -35,8 +35,11 @@ def _summary(data: ReportData) -> str:
         f"<div><strong>{escape(value)}</strong><span>{escape(caption)}</span></div>"
         for value, caption in data.figures
     )
-    text = "".join(f"<p>{escape(sentence)}</p>" for sentence in data.story)
-    return f'<div class="tiles">{tiles}</div>{text}'
+    first, text = (
+        "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+        for sentences in (data.uncertain, data.story)
+    )
+    return f'{first}<div class="tiles">{tiles}</div>{text}'
 
 
 def _voters(data: ReportData) -> str:

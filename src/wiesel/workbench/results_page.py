@@ -110,6 +110,8 @@ class ResultsPage:
         view, report, splits, buckets, steps = found
         if self.splits.options != splits:
             self.splits.set_options(splits, value=self.split)
+        with self.place:
+            self._uncertain()
         with self.place, ui.element("div").classes("w-columns"):
             with ui.element("div").classes("w-stack"):
                 if report is None:
@@ -182,12 +184,23 @@ class ResultsPage:
         report = view.report()
         return view, report, splits, buckets, next_steps(space, run, view, report, buckets)
 
+    def _metrics(self) -> dict[str, Any]:
+        try:
+            return dict(self.runs[self.name].metrics)
+        except (OSError, ValueError):
+            return {}
+
+    def _uncertain(self) -> None:
+        """Show what makes the figures below uncertain, and what would settle it."""
+        if sentences := self._metrics().get("uncertain"):
+            box = ui.element("div").style("margin-bottom: 14px")
+            with box, card("Before you read the figures"):
+                for sentence in sentences:
+                    words(str(sentence), "run-uncertain", tag="p")
+
     def _beside(self) -> None:
         """Show all methods and baselines of the run, beside which a figure means something."""
-        try:
-            metrics = self.runs[self.name].metrics
-        except (OSError, ValueError):
-            return
+        metrics = self._metrics()
         rows = [*metrics.get("methods", []), *metrics.get("references", [])]
         heads = [(figure_name(name), True) for name in _BESIDE]
         with card("Beside it: other methods and baselines"), table(("method", False), *heads):

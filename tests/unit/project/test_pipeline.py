@@ -454,3 +454,15 @@ def test_vectors_of_many_rows_are_written_in_blocks_and_are_the_same(tmp_path, m
         np.testing.assert_array_equal(vectors.by_split[name], expected)
     again, said = run(folder)
     assert again.prepared.data.vectors.reused, said
+
+
+def test_what_makes_the_figures_uncertain_is_kept_beside_them(tiny):
+    change(tiny / "wiesel.toml", 'dev = "dev.csv"\n', "")
+    run(tiny)
+    (sentence,) = json.loads((tiny / "out/metrics.json").read_text())["uncertain"]
+    assert "the shares of the 2 classes are guessed from the votes" in sentence
+    report = (tiny / "out/report.html").read_text()
+    assert report.index("are guessed from the votes") < report.index("ROC-AUC")
+    change(tiny / "wiesel.toml", "epochs = 2", 'epochs = 2\nclass_balance = "about 60 % billing"')
+    run(tiny)
+    assert json.loads((tiny / "out/metrics.json").read_text())["uncertain"] == []
