@@ -27,6 +27,7 @@ from wiesel.project.lf_set import LFEntry
 from wiesel.project.rows import SPLITS
 from wiesel.project.run_views import Predictions, RowMarks
 from wiesel.project.runs import KeptRun
+from wiesel.project.settings import ONE_LABEL
 from wiesel.project.workspace import Workspace
 from wiesel.votes import VoteMatrix
 
@@ -366,7 +367,7 @@ class _OneLabel(Workspace):
         for name in ("project", "lf_set", "store"):
             setattr(self, name, getattr(whole, name))
         self.labels = whole.labels.binary(label)
-        self.answers = answers_for("one label", self.labels)
+        self.answers = answers_for(ONE_LABEL, self.labels)
         self.splits = {
             name: replace(split, gold=whole._gold_by_split[name][:, self.place])
             for name, split in whole.splits.items()

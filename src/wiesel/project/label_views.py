@@ -16,7 +16,15 @@ from wiesel.label_sets import MultiLabelSpace
 from wiesel.project.runs import KeptRun
 from wiesel.spans import SpanLabels, read_doccano
 
-__all__ = ["LabelRow", "LabelSetView", "LabelView", "SpanView", "view_label_sets", "view_spans"]
+__all__ = [
+    "LabelRow",
+    "LabelSetView",
+    "LabelView",
+    "SpanView",
+    "places_of_spans",
+    "view_label_sets",
+    "view_spans",
+]
 
 Rows = npt.NDArray[np.int64]
 
@@ -153,7 +161,8 @@ class SpanView(LabelView):
         rows, unknown = np.flatnonzero(self.known), float("nan")
         predicted, gold = [self.predicted[k] for k in rows], [self.gold[k] for k in rows]
         right = sum(
-            len(_places(one) & _places(two)) for one, two in zip(predicted, gold, strict=True)
+            len(places_of_spans(one) & places_of_spans(two))
+            for one, two in zip(predicted, gold, strict=True)
         )
         n_found, n_gold = sum(map(len, predicted)), sum(map(len, gold))
         exact = _label_row("all", right, n_gold, n_found, rows, rows)
@@ -173,8 +182,8 @@ class SpanView(LabelView):
             right = n_gold = n_predicted = 0
             missed, invented = [], []
             for row in np.flatnonzero(self.known).tolist():
-                wanted = {span for span in _places(self.gold[row]) if span[2] == name}
-                marked = {span for span in _places(self.predicted[row]) if span[2] == name}
+                wanted = {span for span in places_of_spans(self.gold[row]) if span[2] == name}
+                marked = {span for span in places_of_spans(self.predicted[row]) if span[2] == name}
                 right, n_gold = right + len(wanted & marked), n_gold + len(wanted)
                 n_predicted += len(marked)
                 missed += [row] if wanted - marked else []
@@ -186,21 +195,26 @@ class SpanView(LabelView):
     def is_wrong(self) -> npt.NDArray[np.bool_]:
         """Return whether the spans of each document are known to be wrong."""
         pairs = zip(self.predicted, self.gold, strict=True)
-        return np.array([gold is not None and _places(one) != _places(gold) for one, gold in pairs])
+        return np.array(
+            [
+                gold is not None and places_of_spans(one) != places_of_spans(gold)
+                for one, gold in pairs
+            ]
+        )
 
     def certainty(self) -> npt.NDArray[np.float64]:
         """Return how many spans of each document are wrong."""
         pairs = zip(self.predicted, self.gold, strict=True)
         return np.array(
             [
-                0.0 if gold is None else float(len(_places(one) ^ _places(gold)))
+                0.0 if gold is None else float(len(places_of_spans(one) ^ places_of_spans(gold)))
                 for one, gold in pairs
             ]
         )
 
     def answers(self) -> list[set[tuple[int, int, str]]]:
         """Return the predicted spans of every document."""
-        return [_places(own) for own in self.predicted]
+        return [places_of_spans(own) for own in self.predicted]
 
 
 def view_label_sets(
@@ -225,11 +239,11 @@ def view_spans(run: KeptRun, split: str, labels: SpanLabels, gold: Sequence[Any]
     file = run.folder / f"spans_{split}.jsonl"
     if not file.is_file():
         raise DataError(f"The run {run.name} has no spans in {split} texts; train again.")
-    documents, spans = read_doccano(read_text(file))
+    documents, found = read_doccano(read_text(file))
     if len(documents) != len(gold):
         raise DataError(f"The run {run.name} is of other {split} texts; train again.")
     ids = pl.Series("id", [str(value) for value in documents.ids], dtype=pl.String)
-    return SpanView(labels, split, ids, None, spans, gold)
+    return SpanView(labels, split, ids, None, found, gold)
 
 
 def _label_row(
@@ -242,8 +256,9 @@ def _label_row(
     return LabelRow(name, precision, recall, f1, n_gold, n_predicted, missed, invented)
 
 
-def _places(spans: Sequence[Any]) -> set[tuple[int, int, str]]:
-    return {(int(start), int(end), str(label)) for start, end, label, *_ in spans}
+def places_of_spans(found: Sequence[Any]) -> set[tuple[int, int, str]]:
+    """Return spans without their confidence, as they are compared."""
+    return {(int(start), int(end), str(label)) for start, end, label, *_ in found}
 
 
 def _names(text: str) -> list[str]:

@@ -25,7 +25,7 @@ from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.rows import part_of
-from wiesel.project.settings import Project
+from wiesel.project.settings import ONE_LABEL, SEVERAL_LABELS, SPANS, Project
 from wiesel.saving import write_json
 from wiesel.spans.tags import Span, SpanLabels
 
@@ -75,7 +75,7 @@ def labeled_gold(project: Project, split: Split, labels: Any, purpose: str | Non
 
 def people_labels(store: LabelStore, answers: "Answers") -> pl.DataFrame:
     """Return what people agreed on for each item, as `LabelStore.labels` does."""
-    return store.labels(None if store.kind == "one label" else answers.joined)
+    return store.labels(None if store.kind == ONE_LABEL else answers.joined)
 
 
 def gold_of(
@@ -106,7 +106,7 @@ def missing_dev_labels(project: Project, train: Split, labels: LabelSpace) -> st
     known = np.flatnonzero(answers_for(project.kind, labels).known(gold))
     if len(known) < _FEWEST_DEV:
         return f"{len(known)} of at least {_FEWEST_DEV} randomly drawn rows are labeled."
-    if project.kind == "one label" and len(np.unique(gold[known])) < 2:
+    if project.kind == ONE_LABEL and len(np.unique(gold[known])) < 2:
         name = labels.names[gold[known[0]]]
         return f"All {len(known)} randomly drawn rows with a label are {name!r}."
     return ""
@@ -327,16 +327,16 @@ class SpanAnswers(Answers):
 
     def written(self, answer: Iterable[Sequence[Any]]) -> str:
         """Return the spans as JSON, in the order of the text."""
-        spans = sorted((int(start), int(end), str(label)) for start, end, label, *_ in answer)
-        unknown = [label for _, _, label in spans if label not in self.labels.names]
+        given = sorted((int(start), int(end), str(label)) for start, end, label, *_ in answer)
+        unknown = [label for _, _, label in given if label not in self.labels.names]
         if unknown:
             raise self._unknown(unknown)
-        for (_, end, _), (start, *_rest) in pairwise(spans):
+        for (_, end, _), (start, *_rest) in pairwise(given):
             if start < end:
-                raise DataError(f"Spans do not overlap; got {listed(map(str, spans))}.")
-        if any(start < 0 or end <= start for start, end, _ in spans):
-            raise DataError(f"A span has at least one character; got {listed(map(str, spans))}.")
-        return json.dumps(spans, ensure_ascii=False)
+                raise DataError(f"Spans do not overlap; got {listed(map(str, given))}.")
+        if any(start < 0 or end <= start for start, end, _ in given):
+            raise DataError(f"A span has at least one character; got {listed(map(str, given))}.")
+        return json.dumps(given, ensure_ascii=False)
 
     def read(self, text: str) -> list[Span]:
         """Return the spans in the order of the text."""
@@ -399,7 +399,7 @@ class SpanAnswers(Answers):
 
 def answers_for(kind: str, labels: Any) -> Answers:
     """Return how people answer in this kind of task."""
-    kinds = {"several labels": LabelSetAnswers, "spans": SpanAnswers}
+    kinds = {SEVERAL_LABELS: LabelSetAnswers, SPANS: SpanAnswers}
     return kinds.get(kind, ClassAnswers)(labels)
 
 

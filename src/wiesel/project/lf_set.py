@@ -22,7 +22,7 @@ from wiesel.lfs.rules_file import read_off, with_off, with_rule, without_rule
 from wiesel.lfs.text_rules import Keywords
 from wiesel.multilabel.files import load_each_multilabel_lf
 from wiesel.multilabel.functions import MultiLabelFunction, as_multilabel_lfs
-from wiesel.project.settings import Project, read_project
+from wiesel.project.settings import ONE_LABEL, SEVERAL_LABELS, SPANS, Project, read_project
 from wiesel.saving import write_file
 from wiesel.spans.functions import PythonSpanFunction
 from wiesel.spans.loading import load_each_span_lf
@@ -357,9 +357,9 @@ def _load_each(kind: str, file: Path) -> tuple[list[Any], LabelSpace | None]:
 
     In a rules file, an error is in the place of a broken rule.
     """
-    if kind == "several labels":
+    if kind == SEVERAL_LABELS:
         return load_each_multilabel_lf(file)
-    return (load_each_lf if kind == "one label" else load_each_span_lf)(file)
+    return (load_each_lf if kind == ONE_LABEL else load_each_span_lf)(file)
 
 
 def _beside(lf: Any) -> dict[str, Any]:
@@ -379,9 +379,9 @@ def _named_span_functions(found: Sequence[Any]) -> list[Any]:
 
 
 _NAMED: dict[str, Callable[[Sequence[Any]], list[Any]]] = {
-    "one label": as_lfs,
-    "several labels": as_multilabel_lfs,
-    "spans": _named_span_functions,
+    ONE_LABEL: as_lfs,
+    SEVERAL_LABELS: as_multilabel_lfs,
+    SPANS: _named_span_functions,
 }
 """What gives labeling functions unique names, by kind of task."""
 

@@ -18,7 +18,7 @@ from wiesel.labels import ABSTAIN, as_indices
 from wiesel.lfs import FailureLog
 from wiesel.lfs.rules import LabelRule
 from wiesel.project.casting import Cast, cast_lfs
-from wiesel.project.label_views import SpanView, view_spans
+from wiesel.project.label_views import SpanView, places_of_spans, view_spans
 from wiesel.project.lf_set import LFEntry
 from wiesel.project.rows import SPLITS
 from wiesel.project.run_views import Predictions, RowMarks
@@ -108,7 +108,7 @@ class SpanSpace(Workspace):
                 predicted[row] = [any(span[2] == name for span in own) for name in names]
                 sure = [span[3] for span in own if len(span) > 3 and span[3] is not None]
                 confidence[row] = min(sure, default=1.0)
-                wrong[row] = known is not None and _places(own) != _places(known)
+                wrong[row] = known is not None and places_of_spans(own) != places_of_spans(known)
         voted: dict[str, npt.NDArray[np.bool_]] = {}
 
         def voted_by(voter: str) -> npt.NDArray[np.bool_]:
@@ -234,7 +234,7 @@ class SpanSpace(Workspace):
                 self.cast.by_split[name].spans(voter), self.gold_of(name), strict=True
             ):
                 if gold is not None:
-                    right += len(_places(own) & _places(gold))
+                    right += len(places_of_spans(own) & places_of_spans(gold))
                     known += len(own)
         return right, known
 
@@ -266,7 +266,7 @@ class SpanSpace(Workspace):
             gold = self.gold[row]
             if gold is None:
                 continue
-            hits = _places(marked[row]) & _places(gold)
+            hits = places_of_spans(marked[row]) & places_of_spans(gold)
             right, known = right + len(hits), known + len(marked[row])
             (fixes if len(hits) == len(marked[row]) else breaks).append(row)
         low, high = wilson_interval(np.array([right]), np.array([known]))
@@ -391,15 +391,11 @@ class SpanSpace(Workspace):
         return None
 
 
-def _places(spans: Sequence[Any]) -> set[tuple[int, int, str]]:
-    return {(int(start), int(end), str(label)) for start, end, label, *_ in spans}
-
-
-def _counted(spans: Sequence[Any]) -> list[tuple[str, float]]:
+def _counted(found: Sequence[Any]) -> list[tuple[str, float]]:
     """Return the label of every span, with its confidence."""
     return [
         (str(label), float("nan") if not more or more[0] is None else float(more[0]))
-        for _, _, label, *more in spans
+        for _, _, label, *more in found
     ]
 
 

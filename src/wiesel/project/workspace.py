@@ -51,7 +51,7 @@ from wiesel.project.lf_set import LFEntry, LFSet
 from wiesel.project.rows import read_splits, refuse_several_labels
 from wiesel.project.run_views import Predictions, RowMarks, view_run
 from wiesel.project.runs import KeptRun
-from wiesel.project.settings import Project, read_project
+from wiesel.project.settings import SEVERAL_LABELS, SPANS, Project, read_project
 from wiesel.project.vectors import check_inputs, make_vectors
 from wiesel.project.voting import cast_votes
 from wiesel.votes import VoteMatrix
@@ -582,11 +582,11 @@ class Workspace(KeptValues):
 def open_workspace(project: Project | FilePath) -> Workspace:
     """Open a project of any kind of task."""
     found = project if isinstance(project, Project) else read_project(project)
-    if found.spans:
+    if found.kind == SPANS:
         from wiesel.project.span_space import SpanSpace
 
         return SpanSpace(found)
-    if found.multi:
+    if found.kind == SEVERAL_LABELS:
         from wiesel.project.label_set_space import LabelSetSpace
 
         return LabelSetSpace(found)

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from nicegui import ui
 
+from wiesel.project.settings import SEVERAL_LABELS
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import heading, stored_person
 from wiesel.workbench.texts import cut, words
@@ -42,7 +43,7 @@ class BulkLabels:
         with content, ui.dialog() as dialog, ui.card().style("min-width: 320px"):
             heading(f"Label {len(rows):,} rows")
             words("Each counts as labeled by you. One undo takes all of them back.", "w-faint")
-            is_set = self.desk.space.project.kind == "several labels"
+            is_set = self.desk.space.project.kind == SEVERAL_LABELS
             choice = ui.select(
                 options,
                 label="Labels; leave it empty for none" if is_set else "Class",

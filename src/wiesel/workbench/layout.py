@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
+from wiesel.project.settings import SEVERAL_LABELS, SPANS
 from wiesel.workbench.desk import Desk
 from wiesel.workbench.first_steps import FirstSteps, close_first_steps
 from wiesel.workbench.problem_banner import ProblemBanner
@@ -58,14 +59,14 @@ KEYS = {
 }
 """The keys of each page; Tab and Shift-Tab go through everything else."""
 _LABEL_KEYS = {
-    "several labels": {
+    SEVERAL_LABELS: {
         "1 to 9": "choose this label, or take it back",
         "Enter": "save the chosen labels, or none of them",
         "S": "skip",
         "U": "undo the last answer",
         "/": "find a label, if there are more than nine",
     },
-    "spans": {
+    SPANS: {
         "← → ↑ ↓": "go to another word",
         "Shift": "with an arrow, choose several words",
         "1 to 9": "mark the chosen words with this label",

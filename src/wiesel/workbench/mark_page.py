@@ -21,14 +21,14 @@ class Marker(Element, component="marker.js"):
         self,
         pieces: list[str],
         labels: list[dict[str, str]],
-        spans: list[list[Any]],
+        marks: list[list[Any]],
         proposal: list[list[Any]],
     ) -> None:
         super().__init__()
         self._props |= {
             "pieces": pieces,
             "labels": labels,
-            "spans": spans,
+            "given": marks,
             "proposal": proposal,
         }
 
@@ -78,11 +78,11 @@ class MarkPage(LabelPage):
         marker.on("save", lambda event: self._save(item, event.args))
         marker.on("changed", lambda event: self.marked.update({item: event.args}))
 
-    async def _save(self, item: str, spans: list[list[Any]]) -> None:
+    async def _save(self, item: str, marks: list[list[Any]]) -> None:
         if self.document is None or not self.waiting or str(self.waiting[0]["item"]) != item:
             return  # pressed twice
-        self.marked[item] = spans
-        found = [self.document.span(int(first), int(last), label) for first, last, label in spans]
+        self.marked[item] = marks
+        found = [self.document.span(int(first), int(last), label) for first, last, label in marks]
         await self.answer(self.desk.space.answers.written(found))
 
     async def _key(self, event: KeyEventArguments) -> None:
@@ -90,7 +90,7 @@ class MarkPage(LabelPage):
             await super()._key(event)
 
 
-def token_spans(document: Document, spans: Sequence[Any]) -> list[list[Any]]:
+def token_spans(document: Document, given: Sequence[Any]) -> list[list[Any]]:
     """Return spans as words: (first, the one after the last, label).
 
     >>> from wiesel.spans import Documents
@@ -98,7 +98,7 @@ def token_spans(document: Document, spans: Sequence[Any]) -> list[list[Any]]:
     [[2, 4, 'PER']]
     """
     found = []
-    for start, end, label, *_ in spans:
+    for start, end, label, *_ in given:
         touched = [
             k for k in range(len(document)) if document.ends[k] > start and document.starts[k] < end
         ]
@@ -107,7 +107,7 @@ def token_spans(document: Document, spans: Sequence[Any]) -> list[list[Any]]:
     return found
 
 
-def longest(spans: Sequence[Span]) -> list[Span]:
+def longest(given: Sequence[Span]) -> list[Span]:
     """Return spans that do not overlap, the longest first to be kept.
 
     >>> longest([Span(0, 3, "A"), Span(0, 7, "B"), Span(8, 9, "A")])
@@ -115,7 +115,7 @@ def longest(spans: Sequence[Span]) -> list[Span]:
 confidence=None)]
     """
     kept: list[Span] = []
-    for span in sorted(set(spans), key=lambda span: (span.start - span.end, span)):
+    for span in sorted(set(given), key=lambda span: (span.start - span.end, span)):
         if all(span.end <= other.start or other.end <= span.start for other in kept):
             kept.append(span)
     return sorted(kept)

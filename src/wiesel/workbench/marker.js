@@ -41,11 +41,11 @@ export default {
       <div class="w-faint marker-state" role="status" aria-live="polite">{{ state }}</div>
     </div>
   `,
-  props: { pieces: Array, labels: Array, spans: Array, proposal: Array },
+  props: { pieces: Array, labels: Array, given: Array, proposal: Array },
   emits: ["save", "changed"],
   data() {
     return {
-      marks: this.spans.map((span) => [...span]),
+      marks: this.given.map((span) => [...span]),
       before: [],
       cursor: 0,
       anchor: 0,

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import Request
 from nicegui import ui
 
+from wiesel.project.settings import ONE_LABEL, SEVERAL_LABELS, SPANS
 from wiesel.workbench.crowd_page import CrowdPage
 from wiesel.workbench.data_page import DataPage
 from wiesel.workbench.desk import Desk
@@ -22,7 +23,7 @@ from wiesel.workbench.train_page import TrainPage
 __all__ = ["add_pages"]
 
 
-_LABEL_PAGES = {"one label": LabelPage, "several labels": LabelSetPage, "spans": MarkPage}
+_LABEL_PAGES = {ONE_LABEL: LabelPage, SEVERAL_LABELS: LabelSetPage, SPANS: MarkPage}
 """What rows are labeled with, by kind of task."""
 
 
