@@ -254,6 +254,13 @@ class LabelSetSpace(Workspace):
         voted = as_indices(np.where(covered, 1, ABSTAIN)[:, None])
         return VoteMatrix.from_dense(voted, ["no", "yes"], ids=self.train.ids.to_numpy())
 
+    def vote_cells(self) -> tuple[VoteMatrix, npt.NDArray[np.int64]]:
+        """Return the votes on every pair of a row and a label, and the row of each."""
+        votes: MultiLabelVotes = self.votes
+        dense = np.concatenate([own.dense() for own in votes.matrices])
+        cells = VoteMatrix.from_dense(as_indices(dense), ["absent", "present"], votes.voters)
+        return cells, np.tile(np.arange(len(self.train)), len(self.labels))
+
     def disputed(self, n: int) -> npt.NDArray[np.int64]:
         """Return the rows on which label models disagree most about a label."""
         found = [one.disputed(n) for one in self._each() if one.votes.n_votes]

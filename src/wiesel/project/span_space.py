@@ -295,6 +295,11 @@ class SpanSpace(Workspace):
         """Return nothing: documents have no features."""
         return []
 
+    def vote_cells(self) -> tuple[VoteMatrix, npt.NDArray[np.int64]]:
+        """Return the votes on tokens, and the document of each."""
+        votes: TokenVotes = self.votes
+        return votes.votes, votes.documents.document_index
+
     def disputed(self, n: int) -> npt.NDArray[np.int64]:
         """Return the documents with the most tokens on which voters disagree."""
         votes: TokenVotes = self.votes

@@ -44,7 +44,7 @@ from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
 from wiesel.project.casting import Cast, cast_lfs, votes_of_one_label
-from wiesel.project.insights import project_findings
+from wiesel.project.insights import evidence_of_rules, project_findings
 from wiesel.project.kept_values import KeptValues
 from wiesel.project.labels import answers_for, label_store, labeled_gold, people_labels
 from wiesel.project.lf_set import LFEntry, LFSet
@@ -372,6 +372,10 @@ class Workspace(KeptValues):
         """Return votes that tell which rows are covered."""
         return self.votes
 
+    def vote_cells(self) -> tuple[VoteMatrix, Gold]:
+        """Return the votes on whatever voters can disagree about, and the row of each."""
+        return self.votes, as_indices(np.arange(len(self.train)))
+
     def disputed(self, n: int) -> Gold:
         """Return the rows on which label models disagree most."""
         apart = reading_disagreement(self.votes, self.features)
@@ -543,22 +547,12 @@ class Workspace(KeptValues):
 
     def _suggested(self, n: int) -> list[Suggestion]:
         """Mine rules from all labels: of people, of the training file, and of the dev rows."""
-        rows, gold = self.train.rows.drop("id", strict=False), self.gold
-        votes, features, dev = self.votes, self.features, self.splits.get("dev")
-        dev_votes = self.cast.by_split.get("dev")
-        more = np.empty(0, np.int64) if dev is None else np.flatnonzero(dev.gold != ABSTAIN)
-        if dev is not None and len(more):
-            if dev_votes is None:  # nobody votes yet
-                nothing = as_indices(np.full((len(dev), votes.n_voters), ABSTAIN))
-                dev_votes = VoteMatrix.from_dense(nothing, votes.labels, votes.voters)
-            own = dev.rows[more].select(pl.col(c).cast(rows[c].dtype) for c in rows.columns)
-            rows, gold = pl.concat([rows, own]), np.concatenate([gold, dev.gold[more]])
-            both = (votes, dev_votes[more])
-            votes = VoteMatrix.concatenate(both)
-            if features is not None:
-                features = np.concatenate([features, self.vectors.by_split["dev"][more]])
-        found = suggest_lfs(rows, votes, gold=gold, features=features, column=self.text_column, n=n)
-        return list(found)
+        evidence = evidence_of_rules(self, self.splits.get("dev"))
+        return list(
+            suggest_lfs(
+                *evidence[:2], gold=evidence[2], features=evidence[3], column=self.text_column, n=n
+            )
+        )
 
     def _judged(self, name: str) -> tuple[VoteMatrix, Gold] | None:
         """Return votes and gold of a split's rows with gold; None without any, and for test."""

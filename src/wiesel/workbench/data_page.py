@@ -15,6 +15,7 @@ from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, empty_state, keep_in_address, table
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.row_view import open_row
+from wiesel.workbench.send_box import SendBox
 from wiesel.workbench.texts import cut, percent, shown, words
 
 __all__ = ["DataPage"]
@@ -57,7 +58,7 @@ class DataPage:
         self.source = ""
         """The model whose predictions are shown."""
         self.rows: Any = np.arange(len(desk.space.splits[self.split]))
-        self.bulk = BulkLabels(desk, self._show)
+        self.bulk, self.send = BulkLabels(desk, self._show), SendBox(desk)
         found = desk.selected(self.number)
         if found is not None:
             self.split, self.chosen, self.title = found.split, found.rows, found.title
@@ -279,6 +280,9 @@ class DataPage:
                     f"Label all {n_found:,}", on_click=lambda: self.bulk.ask(self.rows)
                 )
                 label.props("flat dense no-caps").classes("label-all")
+            if n_found:
+                send = ui.button("Send to …", on_click=lambda: self.send.ask(self.split, self.rows))
+                send.props("flat dense no-caps").classes("send-rows")
         last = max(0, (n_found - 1) // _PAGE)
         self.where.set_text(f"page {self.page + 1:,} of {last + 1:,}")
         self.back.set_enabled(self.page > 0)

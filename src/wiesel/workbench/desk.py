@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import polars as pl
 from nicegui import run, ui
 
 from wiesel.errors import DataError, WieselError, message_for
 from wiesel.guidance import Suggestion
 from wiesel.io import FilePath
+from wiesel.labels import ABSTAIN
 from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.rows import positions
 from wiesel.project.run_views import Predictions
@@ -145,6 +147,14 @@ class Desk:
         """Return the names of all voters."""
         votes = self.space.votes
         return list(votes.voters) if votes.n_votes else []
+
+    def conflicting_rows(self, first: str, second: str) -> Any:
+        """Return the training rows on which two voters disagree."""
+        votes, rows = self.space.vote_cells()
+        if not {first, second} <= set(votes.voters):
+            return np.empty(0, np.int64)  # one of them is gone or switched off
+        one, other = votes.select([first, second]).dense().T
+        return np.unique(rows[(one != ABSTAIN) & (other != ABSTAIN) & (one != other)])
 
     def suggested(self, n: int) -> list[Suggestion]:
         """Return suggested labeling functions; none if there is too little evidence."""

@@ -135,7 +135,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-search { grid-column: span 2; }
 .w-toggle { border: 1px solid var(--w-line); border-radius: 4px; flex-wrap: wrap; }
 .w-toggle .q-btn { padding: 2px 12px; }
-.lf-table td, .results td { vertical-align: middle; }
+.lf-table td, .results td, .conflict-list td { vertical-align: middle; }
 .w-main a { color: var(--w-accent); }
 .map-parts, .map-parts .q-btn { display: flex; flex-direction: column; align-items: flex-start; }
 .first-steps { border-left: 3px solid var(--w-accent); }

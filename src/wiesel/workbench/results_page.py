@@ -19,6 +19,7 @@ from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import AXIS, COLORS, GRAY, card, empty_state, table
+from wiesel.workbench.send_box import SendBox
 from wiesel.workbench.texts import cut, figure_name, percent, words
 
 __all__ = ["ResultsPage"]
@@ -83,6 +84,8 @@ class ResultsPage:
                     "flat dense no-caps"
                 )
             ui.button("Download model", on_click=self._download_model).props("flat dense no-caps")
+            send = ui.button("Send to an annotation tool", on_click=self._send)
+            send.props("flat dense no-caps").classes("send-rows")
         self.place = ui.element("div").classes("results").style("min-height: 400px; width: 100%")
         ui.timer(0.01, self.refresh, once=True)
 
@@ -467,6 +470,11 @@ class ResultsPage:
                 with ui.element("tr"):
                     words(cut(voter, 50), tag="td")
                     words(f"{weight:.2f}", "w-number", tag="td")
+
+    def _send(self) -> None:
+        if self.split:
+            rows = np.arange(len(self.desk.space.splits[self.split]))
+            SendBox(self.desk).ask(self.split, rows)
 
     async def _download(self, file: str) -> None:
         path = self.runs[self.name].folder / file
