@@ -17,17 +17,16 @@ from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.io import Split
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import ABSTAIN, as_indices
-from wiesel.lfs import FailureLog, VoteCache
 from wiesel.lfs.rules import LabelRule
-from wiesel.multilabel import MultiLabelVotes, apply_multilabel_lfs
-from wiesel.project.casting import Cast, cast_lfs
+from wiesel.multilabel import MultiLabelVotes
+from wiesel.multilabel.files import LoadedMultiLabelLFs
 from wiesel.project.label_views import LabelSetView, view_label_sets
 from wiesel.project.labels import answers_for
 from wiesel.project.lf_set import LFEntry
-from wiesel.project.rows import SPLITS
 from wiesel.project.run_views import Predictions, RowMarks
 from wiesel.project.runs import KeptRun
 from wiesel.project.settings import ONE_LABEL
+from wiesel.project.voting import VotesBySplit
 from wiesel.project.workspace import Workspace
 from wiesel.votes import VoteMatrix
 
@@ -53,18 +52,18 @@ class LabelSetSpace(Workspace):
     figures = ("micro_f1", "macro_f1", "exact_match")
 
     def _read(self) -> tuple[MultiLabelSpace, dict[str, Split]]:
-        # It loads torch, as training does.
-        from wiesel.project.multilabel import labeled_split, project_label_set
+        from wiesel.project.kinds import kind_of  # it loads torch, as training does
 
-        named = self.project.classes or not self.has_lfs
-        labels = project_label_set(self.project, None if named else self.lf_set.read().labels)  # type: ignore[arg-type]
-        self._gold_by_split: dict[str, npt.NDArray[np.int64]] = {}
-        splits = {}
-        for name in SPLITS:
-            if getattr(self.project.data, name) is not None:
-                splits[name], self._gold_by_split[name] = labeled_split(self.project, name, labels)
+        kind, state = kind_of(self.project), self.lf_set.read()
+        kind.check(self.project)
+        named = None if self.project.classes else LoadedMultiLabelLFs((), state.labels)  # type: ignore[arg-type]
+        rows = kind.read(self.project, named)
+        self._gold_by_split: dict[str, npt.NDArray[np.int64]] = {
+            name: rows.truth.get(name, np.full((len(split), len(rows.labels)), ABSTAIN))
+            for name, split in rows.splits.items()
+        }
         self._one_label: dict[str, _OneLabel] = {}
-        return labels, splits
+        return rows.labels, dict(rows.splits)
 
     @property
     def rule_labels(self) -> dict[str, str]:
@@ -329,26 +328,6 @@ class LabelSetSpace(Workspace):
         """Return what a rule would change in the preview of its label."""
         return self.on(rule.label).effect(rule, replaces)
 
-    def _cast(self) -> Cast:
-        cache = self._cache_folder()
-        if not self.has_lfs:
-            from wiesel.project.multilabel import votes_on
-
-            found = votes_on(self.project, None, self.splits, self.labels, cache)
-            return Cast(dict(found))
-        kept = VoteCache(cache / "lf_votes.sqlite")
-
-        def apply(functions: list[Any], split: Split, log: FailureLog) -> MultiLabelVotes:
-            if not functions:
-                nothing = np.full((len(split), 1, len(self.labels)), ABSTAIN)
-                ids = split.ids.to_numpy()
-                return MultiLabelVotes.from_dense(nothing, self.labels.names, ["nobody"], ids)
-            how: dict[str, Any] = {"cache": kept, "on_error": log, "ids": "id"}
-            how["timeout"] = self.project.votes.timeout
-            return apply_multilabel_lfs(functions, split.rows, labels=self.labels.names, **how)
-
-        return cast_lfs(self.lf_set.read(), self.splits, apply)
-
     def _gold(self) -> npt.NDArray[np.int64]:
         given, of_file = self._given(), self._gold_by_split["train"]
         if (of_file != ABSTAIN).all():
@@ -400,10 +379,10 @@ class _OneLabel(Workspace):
         """Return the rule of an entry, for a label or for its absence."""
         return self.whole.shown_rule(entry)
 
-    def _cast(self) -> Cast:
+    def _cast(self) -> VotesBySplit:
         found = self.whole.cast
         by_split = {name: own.matrices[self.place] for name, own in found.by_split.items()}
-        return Cast(by_split, found.failures, found.state)
+        return replace(found, by_split=by_split)
 
     def _given(self, purpose: str | None = None) -> Any:
         return self.labels.from_indices(self.whole._given(purpose)[:, self.place])

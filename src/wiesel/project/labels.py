@@ -52,7 +52,7 @@ _FEWEST_DEV = 10
 
 def label_store(project: Project) -> LabelStore:
     """Return the store of a project's labels."""
-    return LabelStore(project.folder / WORKBENCH_FOLDER / "labels.sqlite", project.kind)
+    return LabelStore(project.folder / WORKBENCH_FOLDER / "labels.sqlite", project.task)
 
 
 def labeled_gold(project: Project, split: Split, labels: Any, purpose: str | None = None) -> Any:
@@ -61,7 +61,7 @@ def labeled_gold(project: Project, split: Split, labels: Any, purpose: str | Non
     It is -1, or None for spans, where nobody did. `purpose` selects only the labels for learning
     (`learn`) or for evaluation (`evaluate`).
     """
-    answers = answers_for(project.kind, labels)
+    answers = answers_for(project.task, labels)
     path = project.folder / WORKBENCH_FOLDER / "labels.sqlite"
     if not path.is_file():
         return answers.gold(len(split), [], [])
@@ -103,10 +103,10 @@ def gold_of(
 def missing_dev_labels(project: Project, train: Split, labels: LabelSpace) -> str:
     """Return what the labels for evaluation lack before they are dev rows; empty if nothing."""
     gold = labeled_gold(project, train, labels, "evaluate")
-    known = np.flatnonzero(answers_for(project.kind, labels).known(gold))
+    known = np.flatnonzero(answers_for(project.task, labels).known(gold))
     if len(known) < _FEWEST_DEV:
         return f"{len(known)} of at least {_FEWEST_DEV} randomly drawn rows are labeled."
-    if project.kind == ONE_LABEL and len(np.unique(gold[known])) < 2:
+    if project.task == ONE_LABEL and len(np.unique(gold[known])) < 2:
         name = labels.names[gold[known[0]]]
         return f"All {len(known)} randomly drawn rows with a label are {name!r}."
     return ""

@@ -130,7 +130,7 @@ class LFSet:
             if file.suffix == ".toml" and not content_of(file).strip():
                 continue  # there are no rules yet
             try:
-                lfs, labels = _load_each(self.project.kind, file)
+                lfs, labels = _load_each(self.project.task, file)
                 off[file] = read_off(file) if file.suffix == ".toml" else ()
             except (WieselError, OSError) as error:
                 broken.append(str(error))
@@ -143,7 +143,7 @@ class LFSet:
                     broken.append(f"{file}: the name {lf.name!r} appears more than once.")
                 else:
                     found.append((file, number if file == self.rules_file else None, lf))
-        named = _NAMED[self.project.kind]([lf for _, _, lf in found]) if found else []
+        named = _NAMED[self.project.task]([lf for _, _, lf in found]) if found else []
         entries = []
         for lf, (file, place, given) in zip(named, found, strict=True):
             is_off = any(lf.name in names for names in off.values())

@@ -33,7 +33,7 @@ __all__ = [
 
 FILE_NAME = "wiesel.toml"
 ONE_LABEL, SEVERAL_LABELS, SPANS = KINDS = ("one label", "several labels", "spans")
-"""The kinds of tasks of projects, as `wiesel.tasks.Task.kind` names them, without torch."""
+"""The kinds of tasks of projects, as `wiesel.tasks` names them."""
 _KINDS: dict[Any, tuple[str, type | tuple[type, ...], type | None]] = {
     str: ("a text", str, None),
     str | None: ("a text", str, None),
@@ -151,8 +151,8 @@ class Project:
     """Options of single methods, by name."""
 
     @property
-    def kind(self) -> str:
-        """The kind of task: one of `KINDS`."""
+    def task(self) -> str:
+        """The kind of task, as in `wiesel.tasks`: one of `KINDS`."""
         return SPANS if self.spans else SEVERAL_LABELS if self.multi else ONE_LABEL
 
     @property

@@ -1,7 +1,7 @@
 """An open project whose labels are of parts of the texts: votes on tokens, spans in documents."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,9 @@ from wiesel.guidance import Blame, Cluster, LabelFacts, LFPreview, Suggestion, r
 from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.io import Split
 from wiesel.labels import ABSTAIN, as_indices
-from wiesel.lfs import FailureLog
 from wiesel.lfs.rules import LabelRule
-from wiesel.project.casting import Cast, cast_lfs
 from wiesel.project.label_views import SpanView, places_of_spans, view_spans
 from wiesel.project.lf_set import LFEntry
-from wiesel.project.rows import SPLITS
 from wiesel.project.run_views import Predictions, RowMarks
 from wiesel.project.runs import KeptRun
 from wiesel.project.workspace import Workspace
@@ -45,30 +42,21 @@ class SpanSpace(Workspace):
     has_preview = False
 
     def _read(self) -> tuple[SpanLabels, dict[str, Split]]:
-        # It loads torch, as training does.
-        from wiesel.project.spans import check_gold_spans, check_span_settings, span_documents
+        from wiesel.project.kinds import kind_of  # it loads torch, as training does
 
-        project = self.project
-        check_span_settings(project)
-        labels = SpanLabels(tuple(project.classes))
-        self.documents: dict[str, Documents] = {}
+        kind = kind_of(self.project)
+        kind.check(self.project)
+        found = kind.read(self.project)
+        self.documents: dict[str, Documents] = dict(found.splits)
         self._gold_by_split: dict[str, SpanGold] = {}
         splits = {}
-        for name in SPLITS:
-            source = getattr(project.data, name)
-            if source is None:
-                continue
-            documents, gold = span_documents(project, project.path(source), name)
-            if gold is not None:
-                check_gold_spans(documents, gold, labels, project.path(source))
+        for name, documents in self.documents.items():
             ids = [documents.id_of(number) for number in range(len(documents))]
             texts = pl.Series("text", documents.texts, dtype=pl.String)
             rows = pl.DataFrame([pl.Series("id", ids), texts])
             splits[name] = Split(rows, np.full(len(rows), ABSTAIN))
-            self.documents[name] = documents
-            known: SpanGold = [None] * len(documents)
-            self._gold_by_split[name] = known if gold is None else list(gold)
-        return labels, splits
+            self._gold_by_split[name] = list(found.truth.get(name, [None] * len(documents)))
+        return found.labels, splits
 
     @property
     def rule_labels(self) -> dict[str, str]:
@@ -373,19 +361,8 @@ class SpanSpace(Workspace):
         """Return the rule that a span function was made of."""
         return entry.rule
 
-    def _cast(self) -> Cast:
-        def apply(functions: list[Any], split: Split, log: FailureLog) -> TokenVotes:
-            own = [name for name, each in self.splits.items() if each is split]
-            documents = (
-                self.documents[own[0]] if own else Documents.from_rows(split.rows, "text", "id")
-            )
-            if not functions:
-                tags = self.labels.tags
-                nothing = as_indices(np.full((documents.n_tokens, 1), ABSTAIN))
-                return TokenVotes(documents, VoteMatrix.from_dense(nothing, tags, ["nobody"]))
-            return apply_span_lfs(functions, documents, labels=self.labels, on_error=log)
-
-        return cast_lfs(self.lf_set.read(), self.splits, apply)
+    def _voted_rows(self) -> Mapping[str, Documents]:
+        return self.documents
 
     def _gold(self) -> SpanGold:
         given: SpanGold = self._given()

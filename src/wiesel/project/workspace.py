@@ -5,7 +5,7 @@ its inputs change. The command line and the workbench both use it, from several 
 that needs a value under computation waits for that value and for nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -43,17 +43,16 @@ from wiesel.io import FilePath, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
-from wiesel.project.casting import Cast, cast_lfs, votes_of_one_label
 from wiesel.project.insights import evidence_of_rules, project_findings
 from wiesel.project.kept_values import KeptValues
 from wiesel.project.labels import answers_for, label_store, labeled_gold, people_labels
 from wiesel.project.lf_set import LFEntry, LFSet
-from wiesel.project.rows import read_splits, refuse_several_labels
+from wiesel.project.rows import ProjectRows, read_splits, refuse_several_labels
 from wiesel.project.run_views import Predictions, RowMarks, view_run
 from wiesel.project.runs import KeptRun
 from wiesel.project.settings import SEVERAL_LABELS, SPANS, Project, read_project
 from wiesel.project.vectors import check_inputs, make_vectors
-from wiesel.project.voting import cast_votes
+from wiesel.project.voting import VotesBySplit, cast_enabled, cast_votes
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Workspace", "open_workspace"]
@@ -94,7 +93,7 @@ class Workspace(KeptValues):
         self.lf_set = LFSet(self.project)
         self.store = label_store(self.project)
         self.labels, self.splits = self._read()
-        self.answers = answers_for(self.project.kind, self.labels)
+        self.answers = answers_for(self.project.task, self.labels)
         self._start()
 
     def _read(self) -> tuple[Any, dict[str, Split]]:
@@ -143,7 +142,7 @@ class Workspace(KeptValues):
         return self.cast.train
 
     @property
-    def cast(self) -> Cast:
+    def cast(self) -> VotesBySplit:
         """All votes, and the failures of labeling functions."""
         return self._keep("cast", self._cast)
 
@@ -493,14 +492,15 @@ class Workspace(KeptValues):
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def _cast(self) -> Cast:
-        cache = self._cache_folder()
+    def _cast(self) -> VotesBySplit:
+        cache, rows = self._cache_folder(), self._voted_rows()
         if not self.has_lfs:
-            return Cast(
-                dict(cast_votes(self.project, None, self.splits, self.labels, cache).by_split)
-            )
-        apply = votes_of_one_label(self.project, self.labels, cache)
-        return cast_lfs(self.lf_set.read(), self.splits, apply)
+            return cast_votes(self.project, ProjectRows(self.labels, rows, {}), cache)
+        return cast_enabled(self.project, self.lf_set.read(), rows, self.labels, cache)
+
+    def _voted_rows(self) -> Mapping[str, Any]:
+        """Return the rows of all splits as labeling functions read them."""
+        return self.splits
 
     def _given(self, purpose: str | None = None) -> Any:
         """Return the labels that people gave to the training rows, for one purpose or for all."""
@@ -576,11 +576,11 @@ class Workspace(KeptValues):
 def open_workspace(project: Project | FilePath) -> Workspace:
     """Open a project of any kind of task."""
     found = project if isinstance(project, Project) else read_project(project)
-    if found.kind == SPANS:
+    if found.task == SPANS:
         from wiesel.project.span_space import SpanSpace
 
         return SpanSpace(found)
-    if found.kind == SEVERAL_LABELS:
+    if found.task == SEVERAL_LABELS:
         from wiesel.project.label_set_space import LabelSetSpace
 
         return LabelSetSpace(found)

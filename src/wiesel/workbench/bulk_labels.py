@@ -43,7 +43,7 @@ class BulkLabels:
         with content, ui.dialog() as dialog, ui.card().style("min-width: 320px"):
             heading(f"Label {len(rows):,} rows")
             words("Each counts as labeled by you. One undo takes all of them back.", "w-faint")
-            is_set = self.desk.space.project.kind == SEVERAL_LABELS
+            is_set = self.desk.space.project.task == SEVERAL_LABELS
             choice = ui.select(
                 options,
                 label="Labels; leave it empty for none" if is_set else "Class",

@@ -212,7 +212,7 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
             tab = link("Crowd" if address == "/lfs" and desk.space.has_crowd else name, address)
             if address == path:
                 tab.props('aria-current="page"')
-        _keys_button(path, desk.space.project.kind)
+        _keys_button(path, desk.space.project.task)
     with ui.element("main").classes("w-main"):
         ProblemBanner(desk).build()
         FirstSteps(desk, path).build()

@@ -33,7 +33,7 @@ def add_pages(entrance: Entrance) -> None:
         "/": DataPage,
         "/map": lambda desk, query: (MapPage if desk.space.has_map else DataPage)(desk, query),
         "/lfs": lambda desk, query: (CrowdPage if desk.space.has_crowd else LFsPage)(desk),
-        "/label": lambda desk, query: _LABEL_PAGES[desk.space.project.kind](desk, query),
+        "/label": lambda desk, query: _LABEL_PAGES[desk.space.project.task](desk, query),
         "/train": lambda desk, query: TrainPage(desk),
         "/results": lambda desk, query: ResultsPage(desk, query.get("run", "")),
     }

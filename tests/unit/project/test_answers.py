@@ -119,7 +119,7 @@ def test_the_majority_decides_label_by_label_and_span_by_span(answers, given, ex
 def test_two_who_differ_leave_a_row_unknown_until_it_is_resolved(tmp_path):
     own = project(tmp_path, "multi = true")
     store, labels = label_store(own), MultiLabelSpace("billing", "technical")
-    answers = answers_for(own.kind, labels)
+    answers = answers_for(own.task, labels)
     store.add("a", answers.written(["billing"]), "ada")
     store.add("a", answers.written([]), "bob")
     store.add("b", answers.written([]), "bob")
@@ -131,7 +131,7 @@ def test_two_who_differ_leave_a_row_unknown_until_it_is_resolved(tmp_path):
 def test_spans_that_people_marked_are_gold_by_purpose(tmp_path):
     own = project(tmp_path, "spans = true")
     labels = SpanLabels(("billing", "technical"))
-    store, answers = label_store(own), answers_for(own.kind, labels)
+    store, answers = label_store(own), answers_for(own.task, labels)
     store.add("a", answers.written([(3, 5, "billing")]), "ada", "evaluate")
     store.add("b", answers.written([]), "ada")
     gold = labeled_gold(own, split("a", "b", "c"), labels)
