@@ -43,6 +43,7 @@ __all__ = [
     "make_features",
     "make_vectors",
     "raw_inputs",
+    "taken",
     "vote_correlation",
 ]
 
@@ -107,6 +108,13 @@ class Vectors:
     def description(self) -> str:
         """Kind, size, and why it is this kind: `minilm, 384 columns; ...`."""
         return "; ".join(filter(None, (f"{self.kind}, {self.shape}", self.why)))
+
+
+def taken(inputs: Any, rows: Any) -> Any:
+    """Return selected items of an array or of a dict of arrays."""
+    if isinstance(inputs, dict):
+        return {name: part[rows] for name, part in inputs.items()}
+    return inputs[rows]
 
 
 def make_vectors(

@@ -12,11 +12,10 @@ from wiesel.evaluation.intervals import paired_interval
 from wiesel.io import Split
 from wiesel.project.labels import missing_dev_labels
 from wiesel.project.next_steps import NextStep, next_steps
-from wiesel.project.rows import part_of
+from wiesel.project.rows import part_of, positions
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
 from wiesel.project.slices import ErrorBucket, error_buckets
-from wiesel.project.workspace import positions
 from wiesel.votes import VoteMatrix
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
@@ -177,7 +176,7 @@ class ResultsPage:
         splits = [name for name in ("test", "dev", "train") if name in there]
         if self.split not in splits:
             self.split = splits[0]
-        view = view_run(run, self.split, labels)
+        view = self.desk.space.view(run, self.split)
         self.places = None
         if self.split not in self.desk.space.splits:
             known = positions(self.desk.space.train.ids, view.ids.to_list())

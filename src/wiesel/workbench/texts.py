@@ -20,7 +20,8 @@ _COLORS = ("#3b6ea5", "#b4542d", "#35794f", "#8a5ba8", "#8a6b00", "#2f7781", "#a
 """White text on each is readable: a contrast of at least 4.5."""
 
 
-_FIGURES = {"f1": "F1", "macro_f1": "macro F1", "auc": "AUC", "brier": "Brier score"}
+_FIGURES = {"f1": "F1", "macro_f1": "macro F1", "micro_f1": "micro F1", "span_f1": "F1"}
+_FIGURES |= {"auc": "AUC", "brier": "Brier score", "cell_accuracy": "right cells"}
 
 
 def figure_name(name: str) -> str:
