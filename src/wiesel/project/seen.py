@@ -31,7 +31,9 @@ def was_run(file: Path) -> bool:
         number, moment = known
         # The number of a deleted folder is given to the next one; but nothing in that one has been
         # there since the run.
-        oldest = min(entry.stat(follow_symlinks=False).st_ctime for entry in os.scandir(file.parent))
+        oldest = min(
+            entry.stat(follow_symlinks=False).st_ctime for entry in os.scandir(file.parent)
+        )
         return bool(number == _number(file) and oldest <= moment)
     except (TypeError, ValueError, OSError):  # unknown, or written by another version
         return False
