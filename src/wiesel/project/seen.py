@@ -27,16 +27,12 @@ def code_files(project: Project) -> list[Path]:
 def was_run(file: Path) -> bool:
     """Whether this user has run the project before, in the same folder."""
     known = _known().get(str(file.resolve()))
-    try:
-        number, moment = known
-        # The number of a deleted folder is given to the next one; but nothing in that one has been
-        # there since the run.
-        oldest = min(
-            entry.stat(follow_symlinks=False).st_ctime for entry in os.scandir(file.parent)
-        )
-        return bool(number == _number(file) and oldest <= moment)
-    except (TypeError, ValueError, OSError):  # unknown, or written by another version
-        return False
+    if not isinstance(known, list) or len(known) != 2 or known[0] != _number(file):
+        return False  # unknown, or written by another version
+    # The number of a deleted folder is given to the next one; but nothing in that one has been
+    # there since the run.
+    changed = [entry.stat(follow_symlinks=False).st_ctime for entry in os.scandir(file.parent)]
+    return isinstance(known[1], float) and min(changed) <= known[1]
 
 
 def remember(file: Path) -> None:
