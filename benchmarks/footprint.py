@@ -64,4 +64,3 @@ def main(argv: list[str]) -> None:
     print(
         f"| {'NumPy for .npz exports':24} | {megabytes(needed(map(Requirement, RUNTIME))):10,.0f} |"
     )
-

@@ -48,5 +48,6 @@ def promote(  # noqa: PLR0913 - the options of the command line
     if changed is not None:
         write_rows(found.changed, changed)
     refused = found.outcome == "refused"
-    step = "" if refused else command_line("wiesel", "serve", in_use)
+    kept = in_use.with_name(f"{in_use.name}-versions")
+    step = "" if refused else command_line("wiesel", "inspect", kept)
     return Answer(found.to_dict(), str(found), step, exit_code=REFUSED if refused else 0)
