@@ -12,8 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.crowd import expected_answers, judge_workers, worker_mistakes
-from wiesel.analysis.habits import FAST, worker_groups, worker_pace
+from wiesel.analysis.crowd import (
+    FAST,
+    expected_answers,
+    judge_workers,
+    worker_groups,
+    worker_mistakes,
+    worker_pace,
+)
 from wiesel.analysis.reliability import Reliability, reliability
 from wiesel.analysis.table import Table, number, text
 from wiesel.errors import (
@@ -23,7 +29,7 @@ from wiesel.errors import (
     listed,
     suggest,
 )
-from wiesel.evaluation.rendering import html_fragment
+from wiesel.evaluation.report import html_fragment
 from wiesel.features.items import item_vectors
 from wiesel.guidance.asking import Answered, Asking, AskNext, plan_answers
 from wiesel.io.answers import (

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.lfs.failures import Failure, shortened_row
-from wiesel.lfs.rows import Row, rows_of
+from wiesel.lfs.sources import Row, rows_of
 from wiesel.vote_entries import item_ids
 
 __all__ = ["Batch"]

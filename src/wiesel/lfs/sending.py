@@ -18,7 +18,7 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from wiesel.lfs.completions import OPTIONAL, Completion, NotACompletion, Question, request_body
+from wiesel.lfs.chat import OPTIONAL, Completion, NotACompletion, Question, request_body
 
 if TYPE_CHECKING:
     from wiesel.lfs.chat import ChatClient

@@ -14,8 +14,8 @@ from wiesel.errors import DataError, WieselError
 from wiesel.io import Split, read_answers, read_votes
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs import FailureLog, VoteCache, apply_lfs, load_lfs
+from wiesel.lfs.failures import timing
 from wiesel.lfs.loading import LoadedLFs
-from wiesel.lfs.timing import timing
 from wiesel.multilabel import (
     apply_multilabel_lfs,
     load_multilabel_lfs,

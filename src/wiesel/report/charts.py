@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wiesel.evaluation import Report, ThresholdCurve
-from wiesel.evaluation.rendering import score_text
+from wiesel.evaluation.report import score_text
 from wiesel.report.contents import Curve
 
 __all__ = [

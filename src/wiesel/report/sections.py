@@ -6,7 +6,7 @@ from typing import Any
 
 from wiesel.analysis.table import UNKNOWN
 from wiesel.evaluation import Report
-from wiesel.evaluation.rendering import score_text
+from wiesel.evaluation.report import score_text
 from wiesel.report import charts
 from wiesel.report.contents import (
     BalanceRow,

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 from nicegui import ui
 
-from wiesel.analysis.annotators import annotator_agreement, label_disagreements
+from wiesel.analysis.workers import annotator_agreement, label_disagreements
 from wiesel.io import RESOLVED
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, table

@@ -20,7 +20,7 @@ from wiesel.lfs import (
     spending,
     write_batch_requests,
 )
-from wiesel.lfs.completions import Completion, Question
+from wiesel.lfs.chat import Completion, Question
 from wiesel.lfs.prompt_rules import Prompt
 from wiesel.lfs.spending import Budget, BudgetReached, Price, Spending, count_tokens
 from wiesel.progress import listening

@@ -12,7 +12,7 @@ from chat_server import ModelServer, model_server, spam_or_ham
 from wiesel import apply_lfs, prompt
 from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.lfs import ChatClient, FailureLog
-from wiesel.lfs.completions import Completion, Question, answer_schema
+from wiesel.lfs.chat import Completion, Question, answer_schema
 from wiesel.lfs.sending import ChatError, Pace, retry_after
 
 LABELS = ["ham", "spam"]
