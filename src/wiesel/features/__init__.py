@@ -1,8 +1,9 @@
 """Features: turn texts, tables and images into vectors."""
 
 from wiesel.features.images import ImageFeatures
-from wiesel.features.saved import FeatureState, features_from_state
+from wiesel.features.saved import features_from_state
 from wiesel.features.standardize import Standardizer
+from wiesel.features.state import FeatureState
 from wiesel.features.tabular import TabularFeatures
 from wiesel.features.text import TextFeatures
 from wiesel.features.tokens import TokenFeatures

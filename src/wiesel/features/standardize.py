@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import FeatureError, NotFittedError, SavedModelError
-from wiesel.features.saved import FeatureState, StoredFeatures, check_kind, finite_array
+from wiesel.features.state import FeatureState, StoredFeatures, check_kind, finite_array
 from wiesel.labels import FloatArray
 from wiesel.parameters import Parameterized
 

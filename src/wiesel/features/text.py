@@ -13,14 +13,14 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, FeatureError, NotFittedError, SavedModelError
-from wiesel.features.saved import (
+from wiesel.features.standardize import Standardizer
+from wiesel.features.state import (
     FeatureState,
     StoredFeatures,
     check_kind,
     checked_names,
     finite_array,
 )
-from wiesel.features.standardize import Standardizer
 from wiesel.io import replacing
 from wiesel.parameters import Parameterized, check_choice, check_number
 from wiesel.tables import require_columns

@@ -30,8 +30,8 @@ from wiesel.errors import (
 from wiesel.io import read_rows
 from wiesel.io.files import parse_toml, read_text
 from wiesel.labels import LabelSpace
+from wiesel.lfs.access import Access, inside
 from wiesel.lfs.existing_votes import ColumnRule
-from wiesel.lfs.loading import Access, inside
 from wiesel.lfs.prompt_rules import Prompt, PromptFile
 from wiesel.lfs.rules import Rule
 from wiesel.lfs.table_rules import Expression, Lookup, Threshold, column_names, known_rows

@@ -5,10 +5,10 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -16,12 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from wiesel.errors import DataError, MissingExtraError, ParameterError, suggest
 from wiesel.io.files import FilePath, parse_toml, read_text
-from wiesel.lfs.chat import AnswerCache, Completion, Question
-from wiesel.lfs.function import LabelingFunction, as_lfs
-from wiesel.lfs.prompt_rules import Prompt
 from wiesel.lfs.rules import build
-from wiesel.lfs.sending import ChatError
-from wiesel.lfs.sources import RowSource
+from wiesel.lfs.sending import ChatError, Completion, Question
 from wiesel.parameters import check_number
 
 if TYPE_CHECKING:
@@ -30,18 +26,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Budget",
     "BudgetReached",
-    "CostEstimate",
     "Price",
     "PriceTable",
-    "PromptCost",
     "Spending",
     "count_tokens",
     "current_spending",
-    "estimate_cost",
-    "open_questions",
-    "prompts_of",
     "spending",
 ]
+
 
 _MILLION = 1_000_000
 _FRAME = 8
@@ -384,145 +376,3 @@ def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-@dataclass(frozen=True)
-class PromptCost:
-    """What one prompt would use."""
-
-    lf: str
-    model: str
-    rows: int
-    """Rows without missing values, about which there is a question."""
-    cached: int
-    """Different questions that are answered already."""
-    requests: int
-    """Different questions that would be sent."""
-    tokens_in: int
-    tokens_out: int
-    """What the answers would use, judged by those in the cache; else `max_tokens` for each."""
-    cost: float | None
-    """None if the price is unknown."""
-    at_most: float | None
-    """The cost if every answer were as long as `max_tokens` allows."""
-    counted: str
-    """How the tokens were counted."""
-
-
-@dataclass(frozen=True)
-class CostEstimate:
-    """What all prompts would use; made by `estimate_cost`."""
-
-    prompts: tuple[PromptCost, ...]
-    prices: PriceTable
-
-    @property
-    def cost(self) -> float | None:
-        """The cost of all; None if a price is unknown."""
-        costs = [own.cost for own in self.prompts]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
-
-    @property
-    def requests(self) -> int:
-        """The requests of all."""
-        return sum(own.requests for own in self.prompts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as plain data."""
-        rows = [asdict(own) for own in self.prompts]
-        return {"requests": self.requests, "cost": self.cost, "prompts": rows}
-
-    def __str__(self) -> str:
-        lines = [self._line(own) for own in self.prompts]
-        unknown = dict.fromkeys(own.model for own in self.prompts if own.cost is None)
-        lines += [f"The price of {m!r} is unknown: {self.prices.missing(m)}" for m in unknown]
-        if len(self.prompts) > 1:
-            lines.append(f"all: {self.requests:,} requests, {self.prices.amount(self.cost)}")
-        return "\n".join(lines) or "There are no prompts among the labeling functions: no cost."
-
-    def _line(self, own: PromptCost) -> str:
-        batch = self.prices.models.get(own.model)
-        half = batch.batch if batch else 0.5
-        price = self.prices.amount(own.cost)
-        if own.cost:
-            price += (
-                f" (at most {self.prices.amount(own.at_most)}; in batch files about "
-                f"{self.prices.amount(own.cost * half)})"
-            )
-        return (
-            f"{own.lf} ({own.model}): {own.requests:,} requests for {own.rows:,} rows, "
-            f"{own.cached:,} answers in the cache; {own.tokens_in:,} tokens in, "
-            f"{own.tokens_out:,} out ({own.counted}); {price}"
-        )
-
-
-def estimate_cost(
-    lfs: LabelingFunction | Iterable[Any], rows: Any, *, prices: PriceTable | None = None
-) -> CostEstimate:
-    """Return what the prompts among labeling functions would cost on rows. Nothing is sent.
-
-    `rows` is what `apply_lfs` takes. Equal questions are sent once, and those with an answer in the
-    cache never. Tokens are counted by the tokenizer that the price table names for the model, or
-    estimated; if the cache has answers, the estimate is corrected by what these really used.
-
-    >>> from wiesel import prompt
-    >>> from wiesel.lfs import ChatClient
-    >>> client = ChatClient("http://127.0.0.1:8000/v1", "llama-3", cache=None)
-    >>> lf = prompt("spam", "Spam?{text}", client=client, name="ask")
-    >>> print(estimate_cost(lf, [{"text": "a"}, {"text": "b"}, {"text": "b"}]))
-    ask (llama-3): 2 requests for 3 rows, 0 answers in the cache; 106 tokens in, 64 out...
-    """
-    table = PriceTable.read() if prices is None else prices
-    return CostEstimate(tuple(_cost(lf, rows, table) for lf in prompts_of(lfs)), table)
-
-
-def prompts_of(lfs: LabelingFunction | Iterable[Any]) -> list[Prompt]:
-    """Return the prompts among labeling functions."""
-    return [lf for lf in as_lfs(lfs) if isinstance(lf, Prompt)]
-
-
-def open_questions(lf: Prompt, rows: Any) -> Iterator[tuple[str, Question, Completion | None, int]]:
-    """Yield every different question of a prompt: its key, its answer if cached, and its rows."""
-    answers = AnswerCache(lf.client.cache)
-    seen: dict[str, int] = {}
-    asked: dict[str, Question] = {}
-    for batch in RowSource(rows, columns=lf.reads).batches():
-        for question in lf.questions(batch.frame)[1]:
-            key = lf.client.key(question)
-            seen[key] = seen.get(key, 0) + 1
-            asked.setdefault(key, question)
-    known = answers.get(list(seen))
-    for key, question in asked.items():
-        yield key, question, known.get(key), seen[key]
-
-
-def _cost(lf: Prompt, rows: Any, prices: PriceTable) -> PromptCost:
-    price = prices.of(lf.client)
-    tokenizer = price.tokenizer if price else ""
-    n_rows = n_cached = n_open = guess = real = estimated = out = 0
-    for _, question, answer, n_same in open_questions(lf, rows):
-        n_rows += n_same
-        tokens = count_tokens(question.text + question.schema, tokenizer)
-        if answer is None:
-            n_open += 1
-            guess += tokens
-            continue
-        n_cached += 1
-        if answer.tokens_in is not None and answer.tokens_out is not None:
-            real += answer.tokens_in
-            estimated += tokens
-            out += answer.tokens_out
-    most_out = lf.client.max_tokens * lf.n_answers * n_open
-    counted = "counted by the tokenizer" if tokenizer else "estimated"
-    tokens_in, tokens_out = guess, most_out
-    if estimated:
-        tokens_out = round(out / n_cached * n_open)
-        if not tokenizer:
-            tokens_in = round(guess * real / estimated)
-            counted = f"estimated, corrected by {n_cached:,} answers"
-    return PromptCost(
-        *(lf.name, lf.client.model, n_rows, n_cached, n_open, tokens_in, tokens_out),
-        None if price is None else price.of(tokens_in, tokens_out),
-        None if price is None else price.of(tokens_in, most_out),
-        counted,
-    )

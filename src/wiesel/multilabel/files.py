@@ -14,8 +14,9 @@ from wiesel.io import FilePath, existing_file, explained, read_rows, replacing, 
 from wiesel.io.files import FORMATS, read_unchanged, table_format
 from wiesel.io.rows import is_pattern, refuse_oversized
 from wiesel.label_sets import MultiLabelSpace
+from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction
-from wiesel.lfs.loading import Access, module_functions, voting_and_off
+from wiesel.lfs.loading import module_functions, voting_and_off
 from wiesel.lfs.rules_file import read_rules_beside
 from wiesel.multilabel.functions import MultiLabelFunction, as_multilabel_lfs
 from wiesel.multilabel.votes import MultiLabelVotes

@@ -18,7 +18,7 @@ from wiesel.evaluation.metrics import predicted_classes
 from wiesel.io import write_rows
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import prompt_records
-from wiesel.lfs.spending import prompts_of
+from wiesel.lfs.costs import prompts_of
 from wiesel.project.rows import part_of
 from wiesel.project.slices import slice_rows
 from wiesel.project.vectors import taken

@@ -22,8 +22,8 @@ from wiesel.io.exchange import read_exchanged, write_exchanged
 from wiesel.labels import LabelSpace
 from wiesel.lfs.ballots import ColumnVotes
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.engines.local import run_in_order
 from wiesel.lfs.engines.portable import unpack_lfs
+from wiesel.lfs.engines.running import run_in_order
 from wiesel.lfs.failures import Failure
 from wiesel.lfs.function import LabelingFunction
 
