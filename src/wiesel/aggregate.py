@@ -12,14 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.crowd import (
-    FAST,
-    expected_answers,
-    judge_workers,
-    worker_groups,
-    worker_mistakes,
-    worker_pace,
-)
+from wiesel.analysis.crowd import expected_answers, judge_workers, worker_mistakes
+from wiesel.analysis.habits import FAST, worker_groups, worker_pace
 from wiesel.analysis.reliability import Reliability, reliability
 from wiesel.analysis.table import Table, number, text
 from wiesel.errors import (

@@ -16,13 +16,8 @@ from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.label_sets import MultiLabelSpace, Presence
 from wiesel.labels import ABSTAIN, class_prior
 from wiesel.multilabel.explaining import MultiLabelExplanation
-from wiesel.multilabel.label_models import (
-    PerLabel,
-    fit_each,
-    label_balance,
-    label_models_contents,
-    restored_label_models,
-)
+from wiesel.multilabel.label_models import PerLabel, fit_each, label_balance
+from wiesel.multilabel.storage import label_models_contents, restored_label_models
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.tasks.base import NEEDS_VALIDATION, Array, FitLabelModel, Task
 from wiesel.tasks.one_label import (
