@@ -12,7 +12,7 @@ import polars as pl
 from wiesel.analysis.table import Table, count, percent, text
 from wiesel.errors import DataError, ParameterError, listed
 from wiesel.evaluation import Comparison, Report, compare_paired_proba, evaluate_proba
-from wiesel.evaluation.rendering import TITLES
+from wiesel.evaluation.report import TITLES
 from wiesel.io import FilePath, explained, read_rows
 from wiesel.project.bundle import Bundle, load_bundle
 from wiesel.saving import read_folder, read_manifest, write_folder
