@@ -3,12 +3,13 @@
     python -m experiments few_labels [--full] [--seeds N] [--recorded]
 
 The default learns votes and 5 to 500 labels, drawn at random from the training rows (for spouse,
-whose training rows have none, from the validation split). It is compared with itself without
-labels, with a rough class balance instead of labels (shares up to 1.5 times too large or too
-small), and with the labels alone: logistic regression, and the committee's own networks that learn
-nothing else. Of more than 6,000 training rows, 6,000 are drawn. Predictions are what `predict`
-says, with its threshold. Besides the sixteen sets there are generated tasks of both halves; nothing
-was chosen on those of *confirm*. Test labels are used once, at the end of each run.
+whose training rows have none, from the validation split) or recommended by `rows_to_label`. It is
+compared with itself without labels, with a rough class balance instead of labels (shares up to 1.5
+times too large or too small), and with the labels alone: logistic regression, and the committee's
+own networks that learn nothing else. Of more than 6,000 training rows, 6,000 are drawn; sets with
+fewer rows than labels are left out. Predictions are what `predict` says, with its threshold.
+Besides the sixteen sets there are generated tasks of both halves, and one of each family;
+nothing was chosen on those of *confirm*. Test labels are used once, at the end of each run.
 """
 
 import sys
@@ -19,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.harness import markdown_table
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from experiments.framework.definitions import Effort
@@ -28,17 +28,23 @@ from experiments.framework.runner import RESULTS, Record, Run, finished, run_all
 from experiments.framework.tables import UNKNOWN, cost_sentence, write_page
 from experiments.studies.default import SETS, score
 from experiments.tasks.compare import chosen_specs, task_named
-from experiments.tasks.halves import REAL_HALVES
+from experiments.tasks.halves import REAL_HALVES, Half
 from experiments.tasks.methods import ROUGHLY, network_of
-from wiesel import Committee, Supervised, VoteMatrix
+from experiments.tasks.specs import TaskSpec
+from wiesel import Committee, Gold, Supervised, VoteMatrix
+from wiesel.compare import logistic_proba
+from wiesel.guidance.labeling_order import rows_to_label
 
 STORE = "few_labels"
 SIZES = (5, 10, 20, 50, 100, 200, 500)
-TASK_SIZES = (10, 50, 200)
+TASK_SIZES = (5, 10, 50, 200)
+RECOMMENDED_SIZES = (20, 50, 200)
 N_TASKS = 6
-"""The number of generated tasks of each half."""
-FIRST = (0, 50, 10, 200, 20)
-"""The numbers of labels that are run first, and in this order."""
+"""The number of generated tasks of each half, beside one task of each family."""
+FIRST = (50, 200, 10, 0, 5, 20, 100, 500)
+"""The numbers of labels in the order in which they are run."""
+RANDOM, RECOMMENDED = "labels", "recommended"
+"""The names of runs with random rows, and with those of `rows_to_label`."""
 MOST_ROWS = 6000
 FIGURES = ("ROC-AUC or accuracy", "accuracy", "macro F1", "log loss")
 WITHOUT, ROUGH, LABELS = "without labels", "rough balance", "votes and labels"
@@ -55,6 +61,8 @@ class Material:
     votes: VoteMatrix
     labeled: tuple[np.ndarray, np.ndarray]
     """The rows that labels are drawn from, and their labels."""
+    pool: VoteMatrix
+    """The votes on these rows."""
     test: tuple[np.ndarray, np.ndarray]
     network: torch.nn.Module
     group: str
@@ -72,17 +80,40 @@ def main(argv: list[str]) -> None:
 
 def definitions(n_seeds: int) -> list[Run]:
     """Return all runs, the most telling numbers of labels first."""
-    tasks = [spec.name for half in ("choose", "confirm") for spec in chosen_specs(half, N_TASKS)]
-    sizes = {**dict.fromkeys(SETS, (0, *SIZES)), **dict.fromkeys(tasks, TASK_SIZES)}
+    halves: tuple[Half, ...] = ("choose", "confirm")
+    specs = [
+        spec
+        for half in halves
+        for spec in (*chosen_specs(half, N_TASKS), *_one_of_each_family(half))
+    ]
+    sizes = {**dict.fromkeys(SETS, (0, *SIZES)), **{s.name: TASK_SIZES for s in specs}}
     runs = [
-        Run(name, "labels", seed, {"labels": size})
+        Run(name, method, seed, {"labels": size})
         for name, own in sizes.items()
         for seed in range(n_seeds)
-        for size in own
-        if size or not seed
+        for method in (RANDOM, RECOMMENDED)
+        for size in (own if method == RANDOM else RECOMMENDED_SIZES)
+        if (size or not seed) and size in own and not (name == "spouse" and method == RECOMMENDED)
     ]
-    order = (*FIRST, *SIZES)
-    return sorted(runs, key=lambda run: (run.seed, order.index(run.options["labels"]) > 4))
+    order = {name: place for place, name in enumerate((RANDOM, RECOMMENDED))}
+    places = {name: place for place, name in enumerate(sizes)}
+    return sorted(
+        runs,
+        key=lambda run: (
+            run.seed,
+            order[run.method],
+            FIRST.index(run.options["labels"]) // 2,
+            places[run.dataset],
+        ),
+    )
+
+
+def _one_of_each_family(half: Half) -> list[TaskSpec]:
+    """The first quick task of every family."""
+    by_family: dict[str, TaskSpec] = {}
+    for spec in chosen_specs(half, families=True, quick=True):
+        by_family.setdefault(spec.name.rpartition("-")[0], spec)
+    return [*by_family.values()]
 
 
 @cache
@@ -92,7 +123,13 @@ def material(name: str) -> Material:
         task = task_named(name)
         labeled, test = (task.X_train, task.y_train), (task.X_test, task.y_test)
         return Material(
-            task.X_train, task.votes, labeled, test, network_of(task), f"tasks, {task.half}"
+            task.X_train,
+            task.votes,
+            labeled,
+            task.votes,
+            test,
+            network_of(task),
+            f"tasks, {task.half}",
         )
     dataset = dataset_of(name)
     train, test = dataset.train, (dataset.test.features, dataset.test.gold)
@@ -102,7 +139,13 @@ def material(name: str) -> Material:
     labeled = source.features[drawn], np.asarray(source.gold[drawn])
     X, votes = train.features[rows], train.votes[rows]
     return Material(
-        X, votes, labeled, test, paper_network(dataset, 0), f"sets, {REAL_HALVES[name]}"
+        X,
+        votes,
+        labeled,
+        source.votes[drawn],
+        test,
+        paper_network(dataset, 0),
+        f"sets, {REAL_HALVES[name]}",
     )
 
 
@@ -123,14 +166,20 @@ def execute(run: Run) -> Record:
         found[ROUGH] = figures(model.fit(own.X, own.votes), own.test)
         return {"group": own.group, "figures": found}
     rows = np.random.default_rng([run.seed, size]).permutation(len(own.labeled[1]))[:size]
+    chosen = ["random"] * len(rows)
+    if run.method == RECOMMENDED:
+        table = rows_to_label(own.pool, own.labeled[0], n=size, seed=run.seed).frame
+        rows, chosen = table["row"].to_numpy(), table["chosen"].to_list()
     X, y = own.labeled[0][rows], own.labeled[1][rows]
-    model = Committee(own.network, progress=False).fit(own.X, own.votes, gold=(X, y))
+    gold = Gold(y, X, own.pool[rows], chosen)
+    model = Committee(own.network, progress=False).fit(own.X, own.votes, gold=gold)
     found[LABELS] = figures(model, own.test)
     alone = [member for member in model.members_ if isinstance(member, Supervised)]
     if alone:
         alone[0].threshold_ = None
         found[NETWORKS] = figures(alone[0], own.test)
-    found[LOGISTIC] = of_proba(logistic(X, y, own), None, own.test[1])
+    proba = logistic_proba(X, y, own.test[0], own.votes.n_classes)
+    found[LOGISTIC] = of_proba(proba, None, own.test[1])
     threshold = 0.5 if model.threshold_ is None else float(model.threshold_)
     model.threshold_ = None
     return {
@@ -147,17 +196,6 @@ def rough_balance(gold: np.ndarray, n_classes: int) -> np.ndarray:
     shares = np.bincount(gold, minlength=n_classes) + 1.0
     shares *= ROUGHLY ** np.random.default_rng(0).uniform(-1, 1, n_classes)
     return shares / shares.sum()
-
-
-def logistic(X: np.ndarray, y: np.ndarray, own: Material) -> np.ndarray:
-    """Return P(class) of the test rows by scikit-learn; classes that it has not seen get little."""
-    proba = np.full((len(own.test[1]), own.votes.n_classes), 1e-3)
-    if len(np.unique(y)) < 2:
-        proba[:, y[0]] = 1
-    else:
-        fitted = LogisticRegression(max_iter=1000).fit(X, y)
-        proba[:, fitted.classes_] = fitted.predict_proba(own.test[0])
-    return proba / proba.sum(axis=1, keepdims=True)
 
 
 def figures(model: Any, test: tuple[np.ndarray, np.ndarray]) -> list[float]:

@@ -38,6 +38,7 @@ __all__ = [
     "gold_folds",
     "keep_honest",
     "learn_gold",
+    "supported_share",
     "usable",
 ]
 
@@ -50,6 +51,8 @@ _PULL = 1000.0
 """The weight of the squared distance from the weights before, divided by the square of the number
 of items: ten items move a network little, and hundreds wherever they say."""
 _STEPS, _RATE, _BATCH = 150, 2e-3, 256
+_PRIOR_ITEMS = 20.0
+"""The share of the networks that learned labels alone is believed as if so many items said so."""
 _UNSURE = 0.1
 """The share of a gold label that is spread over the classes: few items make nothing certain."""
 
@@ -145,7 +148,7 @@ def usable(gold: GoldItems, task: Task) -> GoldItems | None:
     return gold
 
 
-def learn_gold(model: "EndToEndModel", gold: GoldItems) -> None:
+def learn_gold(model: Any, gold: GoldItems) -> None:
     """Train all networks of a fitted model on gold items, pulled toward their weights.
 
     Each network minimizes, by Adam, with dropout off and the statistics of BatchNorm fixed::
@@ -154,8 +157,9 @@ def learn_gold(model: "EndToEndModel", gold: GoldItems) -> None:
 
     All of them learn all items. Copies of them leave out one of five folds of the items each: an
     item's predictions by those that have not seen it are honest, and tune the threshold. Networks
-    that have not seen votes are not pulled. A scikit-learn classifier has learned the items before,
-    in its own fit.
+    that have not seen votes are not pulled. How much these count is learned from the same honest
+    predictions (`supported_share`). A scikit-learn classifier has learned the items before, in its
+    own fit.
     """
     known: Any = gold.known
     parts: list[tuple[Any, Array]] = []
@@ -169,9 +173,39 @@ def learn_gold(model: "EndToEndModel", gold: GoldItems) -> None:
     for pull, stack in stacks.items():
         networks, weights = [network for network, _ in stack], [weight for _, weight in stack]
         parts.append((np.sum(weights, axis=0), _learned(model, networks, weights, known, pull)))
+    sample: Any = gold.sample
+    if len(parts) == len(stacks) == 2 and sample is not None:
+        places = [*stacks]
+        alone, others = parts[places.index(0.0)], parts[1 - places.index(0.0)]
+        share = float(alone[0] / (alone[0] + others[0]))
+        pair = alone[1][gold.random], others[1][gold.random]
+        share = supported_share(share, *pair, sample.gold)
+        model.weigh_labels(share)
+        parts = [(np.asarray(share), alone[1]), (np.asarray(1 - share), others[1])]
     total = np.sum([weight for weight, _ in parts], axis=0)
     proba = np.sum([weight / total * own for weight, own in parts], axis=0)
     keep_honest(model, gold, proba)
+
+
+def supported_share(share: float, own: Array, others: Array, gold: npt.NDArray[np.int64]) -> float:
+    """Return the share of the first of two averaged models under which gold items are most likely.
+
+    The given share counts as 20 items that support it: few items hardly change it, and hundreds
+    decide. Found by expectation maximization.
+
+    >>> own, others = np.array([[0.9, 0.1]] * 20), np.array([[0.3, 0.7]] * 20)
+    >>> gold = np.zeros(20, dtype=np.int64)
+    >>> round(supported_share(0.2, own, others, gold), 2)
+    0.46
+    """
+    items = np.arange(len(gold))
+    pair = np.maximum([own[items, gold], others[items, gold]], 1e-9)
+    found = share
+    for _ in range(100):
+        mixed = found * pair[0] + (1 - found) * pair[1]
+        support = found * pair[0] / mixed
+        found = float((support.sum() + _PRIOR_ITEMS * share) / (len(gold) + _PRIOR_ITEMS))
+    return found
 
 
 def gold_folds(gold: npt.NDArray[np.int64], seed: int) -> list[npt.NDArray[np.int64]]:

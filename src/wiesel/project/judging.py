@@ -1,5 +1,6 @@
 """The results of a run: every model on the rows with gold, and references without votes."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +11,17 @@ import polars as pl
 
 from wiesel.analysis.finding import Finding
 from wiesel.analysis.table import Table
+from wiesel.compare import (
+    LABELS_ALONE,
+    Judged,
+    judged_rows,
+    logistic_proba,
+    score_table,
+    verdict_of,
+    without_labels,
+)
 from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end.fine_tuning import gold_folds
 from wiesel.evaluation import (
     Comparison,
     Report,
@@ -18,12 +29,13 @@ from wiesel.evaluation import (
     compare_paired_proba,
     evaluate_proba,
 )
+from wiesel.evaluation.metrics import predicted_classes
 from wiesel.explain import Explanation
+from wiesel.labels import ABSTAIN
 from wiesel.project.distilled import Distilled, distilled
 from wiesel.project.insights import project_findings, with_examples
 from wiesel.project.outputs import item_weights, soft_labels_of, voter_weights
 from wiesel.project.preparing import Prepared
-from wiesel.project.tables import comparison_table
 from wiesel.project.training import Trained, TrainingSet, taken
 
 __all__ = ["Outcome", "judge"]
@@ -49,9 +61,11 @@ class Outcome:
     paired: Comparison | None
     """The main model against the majority vote, on the same items."""
     references: Mapping[str, Report] = field(default_factory=dict)
-    """References without votes on the same items: the most common class, and gold labels alone."""
+    """Baselines on the same items: the most common class, labels alone, votes alone."""
     reference_rows: Sequence[Mapping[str, Any]] = ()
     """The metrics of the references, as in `rows`."""
+    verdict: str = ""
+    """Whether votes beat labels, in a sentence; empty without labels."""
 
     @property
     def main(self) -> Trained:
@@ -113,45 +127,50 @@ class Outcome:
         """One row for each method."""
         if self.judged_on is None:
             return None
-        reports = {name: found[self.judged_on] for name, found in self.reports.items()}
+        n_items = self.reports[self.main.method][self.judged_on].n_items
         both = [*self.rows, *self.reference_rows]
-        return comparison_table(both, {**reports, **self.references}, self.judged_on)
+        return score_table(both, f"On {n_items:,} {self.judged_on} items", self.verdict)
 
 
 def judge(
-    prepared: Prepared, trained: Sequence[Trained], dev_gold: Trained | None = None
+    prepared: Prepared,
+    trained: Sequence[Trained],
+    on_labels: Trained | None = None,
+    on_votes: Trained | None = None,
 ) -> Outcome:
-    """Evaluate every model on the rows with gold; `dev_gold` was trained on dev rows only."""
+    """Evaluate every model on the rows with gold, and the baselines on the last of these splits."""
     data = prepared.data
     judged = [name for name in ("dev", "test") if name in data.splits]
     reports: dict[str, dict[str, Report]] = {}
-    rows: list[dict[str, Any]] = []
+    runs: list[Judged] = []
     by_method: dict[str, Any] = {}
     for run in trained:
         proba = {name: _predicted(data, run.model, name) for name in judged}
-        first = run.method not in reports
-        found = {name: _report(prepared, run, name, proba[name], first) for name in judged}
-        if first:
+        found = {
+            name: _report(prepared, run.model.threshold_, name, proba[name]) for name in judged
+        }
+        if run.method not in reports:
             reports[run.method], by_method[run.method] = found, (run, proba)
         if judged:
-            rows.append(_row(run.method, run.seed, run.seconds, found[judged[-1]]))
+            split = judged[-1]
+            right = _right(data, split, proba[split], run.model.threshold_)
+            runs.append(Judged(run.method, run.seed, run.seconds, found[split], right))
     main = trained[0]
-    references = _references(prepared, judged, dev_gold)
-    everything = {"train": main.model.predict_proba(data.vectors.train)}
+    references = _references(prepared, judged, main, on_labels, on_votes)
+    rows = judged_rows([*runs, *references])
     weights = item_weights(main.model, data)
     return Outcome(
         prepared=prepared,
         trained=trained,
         reports=reports,
-        rows=rows,
-        proba=everything | by_method[main.method][1],
+        rows=rows[: len(runs)],
+        proba={"train": main.model.predict_proba(data.vectors.train), **by_method[main.method][1]},
         soft_labels=soft_labels_of(main.model, data),
         weights=voter_weights(main.model, data, weights),
         paired=_paired(prepared, main.method, by_method, judged),
-        references={name: report for name, (report, _) in references.items()},
-        reference_rows=[
-            _row(name, main.seed, seconds, report) for name, (report, seconds) in references.items()
-        ],
+        references={each.method: each.report for each in references},
+        reference_rows=rows[len(runs) :],
+        verdict=verdict_of([*runs, *references]) if runs else "",
     )
 
 
@@ -161,41 +180,104 @@ def _predicted(data: TrainingSet, model: EndToEndModel, split: str) -> Any:
     return model.out_of_fold_proba(vectors) if split == "dev" else model.predict_proba(vectors)
 
 
-def _row(method: str, seed: int, seconds: float, report: Report) -> dict[str, Any]:
-    figures = {name: float(score) for name, score in report.scores()}
-    return {"method": method, "seed": seed, "seconds": seconds, **figures}
-
-
 def _references(
-    prepared: Prepared, judged: Sequence[str], dev_gold: Trained | None
-) -> dict[str, tuple[Report, float]]:
-    """Return the references without votes, by their names in tables: reports and seconds."""
+    prepared: Prepared,
+    judged: Sequence[str],
+    main: Trained,
+    on_labels: Trained | None,
+    on_votes: Trained | None,
+) -> list[Judged]:
+    """The baselines: the most common class, models of the labels alone, and of votes alone."""
     if not judged:
-        return {}
-    data, split = prepared.data, judged[-1]
+        return []
+    data, split, seed = prepared.data, judged[-1], main.seed
     gold = data.splits[split].gold
     name, report = commonest_class(gold, data.labels, n_resamples=RESAMPLES)
-    found = {f"always {name!r}": (report, 0.0)}
-    if dev_gold is not None:
-        proba = dev_gold.model.predict_proba(data.vectors.by_split[split])
-        n_gold = int(np.sum(data.splits["dev"].gold >= 0))
-        title = f"gold: {n_gold:,} dev rows"
-        found[title] = (_report(prepared, dev_gold, split, proba, True), dev_gold.seconds)
+    right = gold[gold != ABSTAIN] == data.labels.index(name)
+    found = [Judged(f"always {name!r}", seed, 0.0, report, right)]
+    start = time.perf_counter()
+    proba = _logistic(data, split)
+    if proba is not None:
+        seconds = time.perf_counter() - start
+        title = f"{LABELS_ALONE}: logistic"
+        report, right = _report(prepared, None, split, proba), _right(data, split, proba, None)
+        found.append(Judged(title, seed, seconds, report, right))
+    for title, run in (
+        (f"{LABELS_ALONE}: end model", on_labels),
+        (without_labels(main.method), on_votes),
+    ):
+        if run is not None:
+            proba = run.model.predict_proba(data.vectors.by_split[split])
+            threshold = run.model.threshold_
+            report = _report(prepared, threshold, split, proba)
+            right = _right(data, split, proba, threshold)
+            found.append(Judged(title, seed, run.seconds, report, right))
     return found
 
 
-def _report(
-    prepared: Prepared, run: Trained, split: str, proba: Any, with_intervals: bool
-) -> Report:
+def _logistic(data: TrainingSet, split: str) -> Any:
+    """P(class) of the rows by logistic regression on the labels that models learn, and no votes.
+
+    It reads TF-IDF of the texts, or else the project's features. Dev rows are predicted without
+    their own labels. None if there is nothing to learn from.
+    """
+    gold: Any = data.gold
+    if gold is None or len(np.unique(gold.y)) < 2:
+        return None
+    known, new, n_classes = _simple_inputs(data, split)
+    if known is None:
+        return None
+    if split != "dev":
+        return logistic_proba(known, gold.y, new, n_classes)
+    rows = np.flatnonzero(data.splits["dev"].gold != ABSTAIN)  # the first of the labels
+    proba = np.full((len(data.splits["dev"]), n_classes), 1 / n_classes)
+    if len(rows) < 2:
+        return None
+    for fold in gold_folds(gold.y[: len(rows)], seed=0):
+        rest = np.setdiff1d(np.arange(len(gold.y)), fold)
+        proba[rows[fold]] = logistic_proba(known[rest], gold.y[rest], known[fold], n_classes)
+    return proba
+
+
+def _simple_inputs(data: TrainingSet, split: str) -> tuple[Any, Any, int]:
+    """The rows with labels and those of a split as matrices; None if they are none."""
+    n_classes, column = len(data.labels), data.project.features.column
+    if data.vectors.kind not in ("tfidf", "tokens"):
+        known, new = data.gold.X, data.vectors.by_split[split]  # type: ignore[union-attr]
+        return (None if isinstance(known, dict) or known.ndim != 2 else known), new, n_classes
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts = {name: part.rows[column].fill_null("") for name, part in data.splits.items()}
+    parts = []
+    if "dev" in data.splits:
+        parts.append(texts["dev"].filter(data.splits["dev"].gold != ABSTAIN))
+    if data.train_gold is not None:
+        parts.append(texts["train"].filter(data.train_gold.y != ABSTAIN))
+    labeled = pl.concat(parts).to_list()
+    try:
+        words = TfidfVectorizer(sublinear_tf=True).fit(labeled)
+    except ValueError:  # not a word in any text
+        return None, None, n_classes
+    return words.transform(labeled), words.transform(texts[split].to_list()), n_classes
+
+
+def _report(prepared: Prepared, threshold: float | None, split: str, proba: Any) -> Report:
     votes = prepared.votes.by_split.get(split)
     return evaluate_proba(
         proba,
         prepared.data.splits[split].gold,
         prepared.data.labels,
-        threshold=run.model.threshold_,
+        threshold=threshold,
         covered=None if votes is None else votes.covered,
-        n_resamples=RESAMPLES if with_intervals else 0,
+        n_resamples=RESAMPLES,
     )
+
+
+def _right(data: TrainingSet, split: str, proba: Any, threshold: float | None) -> Any:
+    """Whether each row with a gold label is predicted right."""
+    gold = data.splits[split].gold
+    known = gold != ABSTAIN
+    return predicted_classes(np.asarray(proba)[known], threshold) == gold[known]
 
 
 def _paired(

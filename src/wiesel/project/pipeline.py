@@ -26,7 +26,15 @@ from wiesel.project.outputs import (
 from wiesel.project.preparing import prepare
 from wiesel.project.reporting import report_data
 from wiesel.project.settings import Project
-from wiesel.project.training import Say, Watch, end_model_name, train_models, train_on_dev
+from wiesel.project.training import (
+    Say,
+    Trained,
+    Watch,
+    end_model_name,
+    train_models,
+    train_on_labels,
+    train_without_labels,
+)
 from wiesel.report import write_report
 from wiesel.saving import write_json
 from wiesel.version import __version__
@@ -70,10 +78,14 @@ def run_methods(
     cache = project.output_folder / ".cache"
     trained = train_models(prepared.data, methods, seeds, cache, say, watch)
     stopped = trained[-1].model.history_.interrupted
-    gold = None
-    if not stopped:
-        gold = train_on_dev(prepared.data, seeds[0], cache, say, watched=watch is not None)
-    return judge(prepared, trained, gold)
+    references: list[Trained | None] = []
+    if not stopped and any(split in prepared.data.splits for split in ("dev", "test")):
+        rest = (seeds[0], cache, say, watch is not None)
+        references = [
+            train_on_labels(prepared.data, *rest),
+            train_without_labels(prepared.data, methods[0], *rest),
+        ]
+    return judge(prepared, trained, *references)
 
 
 def write_results(outcome: Outcome, folder: Path) -> None:
@@ -131,6 +143,7 @@ def metrics_of(outcome: Outcome) -> dict[str, Any]:
         "splits": {name: report.to_dict() for name, report in main.items()},
         "methods": [_known(row) for row in outcome.rows],
         "references": [_known(row) for row in outcome.reference_rows],
+        "verdict": outcome.verdict or None,
         "against_majority_vote": outcome.paired.to_dict() if outcome.paired else None,
         "reused": {
             "votes": outcome.prepared.votes.known,
