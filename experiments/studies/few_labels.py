@@ -41,8 +41,8 @@ TASK_SIZES = (5, 10, 50, 200)
 RECOMMENDED_SIZES = (20, 50, 200)
 N_TASKS = 6
 """The number of generated tasks of each half, beside one task of each family."""
-FIRST = (50, 200, 10, 0, 5, 20, 100, 500)
-"""The numbers of labels in the order in which they are run."""
+FIRST = (50, 200, 10, 0, 20, 100, 500, 5)
+"""The numbers of labels in the order in which they are run, two at a time."""
 RANDOM, RECOMMENDED = "labels", "recommended"
 """The names of runs with random rows, and with those of `rows_to_label`."""
 MOST_ROWS = 6000
@@ -95,17 +95,14 @@ def definitions(n_seeds: int) -> list[Run]:
         for size in (own if method == RANDOM else RECOMMENDED_SIZES)
         if (size or not seed) and size in own and not (name == "spouse" and method == RECOMMENDED)
     ]
-    order = {name: place for place, name in enumerate((RANDOM, RECOMMENDED))}
     places = {name: place for place, name in enumerate(sizes)}
-    return sorted(
-        runs,
-        key=lambda run: (
-            run.seed,
-            order[run.method],
-            FIRST.index(run.options["labels"]) // 2,
-            places[run.dataset],
-        ),
-    )
+    return sorted(runs, key=lambda run: (run.seed, _turn(run), places[run.dataset]))
+
+
+def _turn(run: Run) -> float:
+    """When a run's turn comes: random rows of the first four sizes, then recommended rows."""
+    place = FIRST.index(run.options["labels"]) // 2
+    return place + 1.5 * (run.method == RECOMMENDED) + 0.2 * (run.dataset not in SETS)
 
 
 def _one_of_each_family(half: Half) -> list[TaskSpec]:

@@ -101,7 +101,7 @@ def _say_progress(text: str) -> None:
 
 
 def _text(outcome: "Outcome") -> str:
-    """Return tables of voters, findings and methods, and the explanation of one item."""
+    """Return voters, findings, the explanation of one item, and the table of methods."""
     from wiesel.analysis import summarize
 
     votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
@@ -110,9 +110,11 @@ def _text(outcome: "Outcome") -> str:
     table = outcome.table
     parts = [summarize(votes[judged or "train"], gold).to_text()]
     parts += _findings(outcome.finding_sentences)
-    parts += ["Not evaluated: there are no gold labels." if table is None else table.to_text()]
+    parts += map(str, outcome.explanations(_EXPLAINED))
     parts += [] if outcome.distilled is None else [str(outcome.distilled)]
-    return "\n\n".join([*parts, *map(str, outcome.explanations(_EXPLAINED))])
+    # The table is last: it ends with the sentence on votes and labels.
+    parts += ["Not evaluated: there are no gold labels." if table is None else table.to_text()]
+    return "\n\n".join(parts)
 
 
 def _findings(sentences: list[str]) -> list[str]:

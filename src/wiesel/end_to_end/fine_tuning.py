@@ -52,7 +52,9 @@ _PULL = 1000.0
 of items: ten items move a network little, and hundreds wherever they say."""
 _STEPS, _RATE, _BATCH = 150, 2e-3, 256
 _PRIOR_ITEMS = 20.0
-"""The share of the networks that learned labels alone is believed as if so many items said so."""
+"""What is believed before the labels counts as if so many items supported it."""
+_WAY = 0.85
+"""How much of the way to the labels networks go, if nothing is known of it."""
 _UNSURE = 0.1
 """The share of a gold label that is spread over the classes: few items make nothing certain."""
 
@@ -156,10 +158,11 @@ def learn_gold(model: Any, gold: GoldItems) -> None:
         mean cross-entropy of the gold items + 1000 / items**2 * |theta - theta_before|^2
 
     All of them learn all items. Copies of them leave out one of five folds of the items each: an
-    item's predictions by those that have not seen it are honest, and tune the threshold. Networks
-    that have not seen votes are not pulled. How much these count is learned from the same honest
-    predictions (`supported_share`). A scikit-learn classifier has learned the items before, in its
-    own fit.
+    item's predictions by those that have not seen it are honest, and tune the threshold. They also
+    say how much of the way to the new weights is taken (`supported_share` of the predictions before
+    and after): few labels may say less than many votes. Networks that have not seen votes are not
+    pulled, and go all the way; how much they count is learned from the honest predictions, too. A
+    scikit-learn classifier has learned the items before, in its own fit.
     """
     known: Any = gold.known
     parts: list[tuple[Any, Array]] = []
@@ -172,7 +175,7 @@ def learn_gold(model: Any, gold: GoldItems) -> None:
             stacks.setdefault(pull, []).append((leaf.end_model_, np.asarray(weight)))
     for pull, stack in stacks.items():
         networks, weights = [network for network, _ in stack], [weight for _, weight in stack]
-        parts.append((np.sum(weights, axis=0), _learned(model, networks, weights, known, pull)))
+        parts.append((np.sum(weights, axis=0), _learned(model, networks, weights, gold, pull)))
     sample: Any = gold.sample
     if len(parts) == len(stacks) == 2 and sample is not None:
         places = [*stacks]
@@ -236,25 +239,49 @@ def _learned(
     model: "EndToEndModel",
     networks: list[nn.Module],
     weights: list[Array],
-    known: Any,
+    gold: GoldItems,
     pull: float,
 ) -> Array:
     """Train networks in place; return the predictions of their copies that left an item out."""
+    known: Any = gold.known
     folds = gold_folds(known.gold, model.seed)
     # Every network is copied, and more than once if there are fewer networks than folds.
     copied = np.arange(-(-len(folds) // len(networks)) * len(networks)) % len(networks)
     judges = [copy.deepcopy(networks[k]) for k in copied]
     left_out = [folds[number % len(folds)] for number in range(len(judges))]
-    _train(model, [*networks, *judges], [*[None] * len(networks), *left_out], known, pull)
-    proba = np.empty_like(known.proba_by(networks[0]))
-    for number, fold in enumerate(folds):
-        own = range(number, len(judges), len(folds))
-        # A network without weight, because it has collapsed, judges only what no other does.
-        shares = np.array([weights[copied[k]] + 1e-9 for k in own])
-        shares = (shares / shares.sum(axis=0)).reshape(len(own), 1, -1)
-        judged = np.stack([known.proba_by(judges[k])[fold] for k in own])
-        proba[fold] = (shares * judged).sum(axis=0)
-    return proba
+    everyone = [*networks, *judges]
+    before = [copy.deepcopy(network.state_dict()) for network in everyone] if pull else []
+
+    def honest() -> Array:
+        proba = np.empty_like(known.proba_by(networks[0]))
+        for number, fold in enumerate(folds):
+            own = range(number, len(judges), len(folds))
+            # A network without weight, because it has collapsed, judges only what no other does.
+            shares = np.array([weights[copied[k]] + 1e-9 for k in own])
+            shares = (shares / shares.sum(axis=0)).reshape(len(own), 1, -1)
+            judged = np.stack([known.proba_by(judges[k])[fold] for k in own])
+            proba[fold] = (shares * judged).sum(axis=0)
+        return proba
+
+    unchanged = honest() if pull else None
+    _train(model, everyone, [*[None] * len(networks), *left_out], known, pull)
+    proba = honest()
+    if unchanged is None or model.task_.kind != OneLabelTask.kind:
+        return proba
+    way, rows = _WAY, gold.random
+    if rows.any():
+        way = supported_share(way, proba[rows], unchanged[rows], known.gold[rows])
+    for network, old in zip(everyone, before, strict=True):
+        network.load_state_dict(_between(old, network.state_dict(), way))
+    return honest()
+
+
+def _between(old: dict[str, Any], new: dict[str, Any], way: float) -> dict[str, Any]:
+    """The weights a part of the way from old ones to new ones; whole numbers are the new ones."""
+    return {
+        name: old[name] + way * (value - old[name]) if value.is_floating_point() else value
+        for name, value in new.items()
+    }
 
 
 def _leaves(model: Any, weight: Any = 1.0) -> Iterator[tuple[Any, Any]]:

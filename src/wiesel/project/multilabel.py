@@ -90,7 +90,7 @@ class MultiLabelOutcome(RunResults[LabeledRows, ExplainedModel, MultiLabelReport
         return int(np.argmax(self.data.votes["train"].covered.any(axis=1)))
 
     def _figures(self, report: MultiLabelReport) -> Mapping[str, float]:
-        return {name: float(score) for name, score in report.scores()}
+        return dict(report.scores())
 
     def _about_data(self) -> dict[str, Any]:
         votes = self.data.votes["train"]

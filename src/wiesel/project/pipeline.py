@@ -144,6 +144,8 @@ def metrics_of(outcome: Outcome) -> dict[str, Any]:
         "methods": [_known(row) for row in outcome.rows],
         "references": [_known(row) for row in outcome.reference_rows],
         "verdict": outcome.verdict or None,
+        "labels": 0 if data.gold is None else len(data.gold),
+        "judged_on": outcome.judged_on,
         "against_majority_vote": outcome.paired.to_dict() if outcome.paired else None,
         "reused": {
             "votes": outcome.prepared.votes.known,

@@ -14,6 +14,7 @@ from wiesel.catalog import method
 from wiesel.compare import score_table
 from wiesel.end_to_end import TwoStage
 from wiesel.errors import ParameterError, listed
+from wiesel.evaluation import Score
 from wiesel.label_models import LabelModel
 from wiesel.project.settings import Project
 from wiesel.project.training import Say
@@ -104,12 +105,15 @@ class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
 
     def _row(self, run: FittedRun[ModelT, ReportT], split: str) -> dict[str, Any]:
         figures = self._figures(run.reports[split])
-        known = {name: None if np.isnan(value) else value for name, value in figures.items()}
+        known = {n: None if np.isnan(value) else float(value) for n, value in figures.items()}
+        for name, score in figures.items():
+            if isinstance(score, Score):
+                known |= {f"{name}_low": score.low, f"{name}_high": score.high}
         return {"method": run.method, "seed": run.seed, "seconds": run.seconds, **known}
 
     @abstractmethod
     def _figures(self, report: ReportT) -> Mapping[str, float]:
-        """Return the metrics of a report by name; NaN is unknown."""
+        """Return the metrics of a report by name; NaN is unknown, and a `Score` has limits."""
 
     @abstractmethod
     def _about_data(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A kept run by row: which rows are behind a figure."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +96,9 @@ def view_run(run: KeptRun, split: str, labels: LabelSpace) -> RunView:
             f"The run {run.name} has no predictions on {split} rows for these classes; train again."
         )
     gold = labels.indices(frame["gold"].to_list(), allow_unknown=True)
-    saved = run.metrics.get("splits", {}).get(split, {})
+    # Training rows have no figures, but are predicted with the threshold of the others.
+    reports = run.metrics.get("splits", {})
+    saved: Any = reports.get(split) or next(iter(reports.values()), {})
     return RunView(
         labels,
         split,

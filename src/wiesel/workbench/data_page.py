@@ -18,7 +18,7 @@ from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, empty_state, heading, stored_person, table
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.row_view import open_row
-from wiesel.workbench.texts import cut, percent, shown, words
+from wiesel.workbench.texts import cut, shown, words
 
 __all__ = ["DataPage"]
 
@@ -212,15 +212,15 @@ class DataPage:
                 empty_state("No rows match", "Remove a filter to see more rows.")
                 return
             with table(("text", False), ("votes", False), ("predicted", False), ("gold", False)):
-                for place, text, votes, predicted, confidence, gold in cells:
-                    self._row(place, text, votes, (predicted, confidence), gold)
+                for place, text, votes, predicted, certainty, gold in cells:
+                    self._row(place, text, votes, (predicted, certainty), gold)
 
     def _row(
         self,
         place: int,
         text: str,
         votes: dict[str, int],
-        predicted: tuple[str, float],
+        predicted: tuple[str, str],
         gold: str,
     ) -> None:
         with ui.element("tr").classes("w-open").props('tabindex="0"') as row:
@@ -230,7 +230,7 @@ class DataPage:
                     chip(self.desk, name, f"{count} ")
             with ui.element("td"):
                 if predicted[0]:
-                    chip(self.desk, predicted[0], f"{percent(predicted[1])} ")
+                    chip(self.desk, predicted[0], f"{predicted[1]} ")
             with ui.element("td"):
                 if gold:
                     chip(self.desk, gold)
@@ -268,10 +268,9 @@ class DataPage:
                 if counts is None
                 else {names[k]: round(c) for k, c in enumerate(counts[number]) if round(c)}
             )
-            predicted = ("", 0.0)
+            predicted = ("", "")
             if found is not None:
-                named = int(found.predicted[place])
-                predicted = names[named], float(found.proba[place][named])
+                predicted = names[int(found.predicted[place])], found.certainty(place)
             known = "" if gold[place] < 0 else names[gold[place]]
             cells.append((place, cut(part.rows[column][place]), vote_counts, *predicted, known))
         return cells

@@ -12,6 +12,7 @@ from nicegui import run, ui
 
 from wiesel.errors import DataError, WieselError, message_for
 from wiesel.evaluation.metrics import predicted_classes
+from wiesel.explain import certainty
 from wiesel.guidance import ItemFacts, Suggestion
 from wiesel.io import FilePath
 from wiesel.project.run_views import view_run
@@ -37,6 +38,12 @@ class Predictions(NamedTuple):
     """Class indices; with a threshold, these need not be the most probable classes."""
     source: str
     """The model, in words."""
+    threshold: float | None = None
+    """The least P(second class) to predict it; None if the most probable class is predicted."""
+
+    def certainty(self, place: int) -> str:
+        """Return how sure a prediction is: its probability, and the threshold if it decided."""
+        return certainty(self.proba[place].tolist(), int(self.predicted[place]), self.threshold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +155,7 @@ class Desk:
                 return None
             same = view.ids.equals(self.space.splits[split].ids.cast(pl.String))
             source = f"model of run {run.name}"
-            found = Predictions(view.proba, view.predicted, source)
+            found = Predictions(view.proba, view.predicted, source, view.threshold)
             self._of_runs[key] = found if same else None
         return self._of_runs[key]
 

@@ -40,6 +40,8 @@ class RowFacts:
     proba: list[float] | None
     predicted: int
     """The predicted class; -1 without a prediction."""
+    certainty: str
+    """The probability of the predicted class, and its threshold if that decided."""
     source: str
     """The model that predicts."""
     gold: str
@@ -70,6 +72,7 @@ def row_facts(desk: Desk, split: str, place: int) -> RowFacts:
         soft if found else None,
         None if predictions is None else predictions.proba[place].tolist(),
         -1 if predictions is None else int(predictions.predicted[place]),
+        "" if predictions is None else predictions.certainty(place),
         "" if predictions is None else predictions.source,
         "" if gold < 0 else space.labels.names[gold],
     )
@@ -254,8 +257,7 @@ def _verdict(desk: Desk, facts: RowFacts) -> None:
         if facts.gold:
             chip(desk, facts.gold, "gold: ")
         if facts.proba is not None:
-            sure = percent(facts.proba[facts.predicted])
-            chip(desk, names[facts.predicted], f"{facts.source.split()[0]}: {sure} ")
+            chip(desk, names[facts.predicted], f"{facts.source.split()[0]}: {facts.certainty} ")
         if facts.soft_label is not None:
             best = int(np.argmax(facts.soft_label))
             chip(desk, names[best], f"votes: {percent(facts.soft_label[best])} ")

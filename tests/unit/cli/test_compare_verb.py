@@ -31,14 +31,19 @@ def test_several_projects_make_one_table(tiny, other, wiesel, wiesel_json):
     assert [line.split()[:2] for line in lines] == [
         [name, method]
         for name in ("tiny", "other")
-        for method in ("majority_vote", "snorkel", "always", "gold:")
+        for method in ("majority_vote", "snorkel", "always", "labels", "labels", "majority_vote")
     ]
-    assert [row["data"] for row in answer["references"]] == ["tiny", "tiny", "other", "other"]
+    assert [row["data"] for row in answer["references"]] == ["tiny"] * 4 + ["other"] * 4
+    assert set(answer["verdict"]) == {"tiny", "other"}
+    assert f"other: {answer['verdict']['other']}" in shown
 
 
 def test_one_project_has_intervals_and_no_name_of_the_data(tiny, wiesel, wiesel_json):
-    assert "95 % intervals" in wiesel("compare", tiny, "majority_vote").stdout
-    assert "data" not in wiesel_json("compare", tiny, "majority_vote")["runs"][0]
+    shown, answer = (run("compare", tiny, "majority_vote") for run in (wiesel, wiesel_json))
+    assert "95 % intervals" in shown.stdout
+    assert shown.stdout.rstrip().endswith(answer["verdict"])
+    assert "our votes" in answer["verdict"]
+    assert "data" not in answer["runs"][0]
 
 
 def test_projects_of_one_name_are_told_apart_by_their_folders(tiny, other, wiesel_json):

@@ -337,7 +337,7 @@ def test_the_table_has_rows_that_take_no_votes(first_run):
     ]
     assert shown.endswith(outcome.verdict)
     references = json.loads((tiny / "out/metrics.json").read_text())["references"]
-    assert [row["method"] for row in references] == ["always 'billing'", "gold: 12 dev rows"]
+    assert [row["method"] for row in references] == outcome.table.frame["method"].to_list()[1:]
     assert references[0]["accuracy"] == pytest.approx(0.5)
 
 
