@@ -49,6 +49,7 @@ MOST_ROWS = 6000
 FIGURES = ("ROC-AUC or accuracy", "accuracy", "macro F1", "log loss")
 WITHOUT, ROUGH, LABELS = "without labels", "rough balance", "votes and labels"
 LOGISTIC, NETWORKS = "labels alone, logistic regression", "labels alone, networks"
+_LOSES = ("lose over 2: main", "accuracy", "macro F1")
 TOLERATED = -2.0
 """A change below this, in points, counts as a loss."""
 
@@ -218,17 +219,23 @@ def of_proba(proba: np.ndarray, threshold: float | None, gold: np.ndarray) -> li
 
 def show(records: list[Record], effort: Effort) -> None:
     """Write the changes by group and by set, and draw the scores."""
-    labeled = [record for record in records if record["options"]["labels"]]
-    groups = list(dict.fromkeys(record["group"] for record in labeled))
-    header = ["", "labels", "runs", *FIGURES, "lose over 2: main", "accuracy", "macro F1"]
+    # A set with fewer rows than labels would repeat its largest number of labels.
+    labeled = [r for r in records if 0 < r["options"]["labels"] == r["items"]]
+    rough = [r for r in records if not r["options"]["labels"]]
+    drawn = [r for r in labeled if r["method"] == RANDOM]
+    every = ("sets, both halves", *dict.fromkeys(record["group"] for record in labeled))
     rows = []
-    for group in ("sets, both halves", *groups):
-        for size in sorted({record["options"]["labels"] for record in labeled}):
-            own = [r for r in _of_group(labeled, group) if r["options"]["labels"] == size]
-            if own:
-                rows.append([group, str(size), str(len(own)), *_summary(own)])
-    rough = [record for record in records if not record["options"]["labels"]]
-    for group in ("sets, both halves", *groups):
+    for group in every:
+        for method in (RANDOM, RECOMMENDED):
+            for size in SIZES:
+                own = [
+                    r
+                    for r in _of_group(labeled, group)
+                    if r["options"]["labels"] == size and r["method"] == method
+                ]
+                if own:
+                    kind = "random" if method == RANDOM else method
+                    rows.append([group, f"{size} {kind}", str(len(own)), *_summary(own)])
         if own := _of_group(rough, group):
             rows.append([group, "rough balance", str(len(own)), *_summary(own, ROUGH)])
     lines = [
@@ -237,23 +244,51 @@ def show(records: list[Record], effort: Effort) -> None:
         "Change by labels, against the same committee without any: means over sets or tasks, in "
         "points (log loss: lower is better), and the share of runs that lose more than 2 points.",
         "",
-        markdown_table(header, rows),
+        markdown_table(["", "labels", "runs", *FIGURES, *_LOSES], rows),
+        "",
+        "Recommended rows minus as many random ones, on the same sets or tasks:",
+        "",
+        markdown_table(["", "labels", "runs", *FIGURES], _recommended(labeled, every)),
         "",
         "Votes and labels against the better of both models that learn the same labels alone, in "
-        "points of the main score (ROC-AUC, or accuracy with several classes).",
+        "points of the main score (ROC-AUC, or accuracy with several classes); random rows.",
         "",
-        markdown_table(["labels", "sets", "against labels alone", "ahead on"], _against(labeled)),
+        markdown_table(["labels", "sets", "against labels alone", "ahead on"], _against(drawn)),
         "",
-        "Main score by set:",
+        "Main score by set; random rows:",
         "",
-        markdown_table(*_by_set(records)),
+        markdown_table(*_by_set([*rough, *drawn])),
         "",
         _of_thresholds(labeled),
         "",
         cost_sentence(len(records), sum(record["cpu_seconds"] for record in records)),
     ]
-    draw(records)
+    draw([*rough, *drawn])
     write_page(STORE, f"python -m experiments {STORE} {effort.words}", lines)
+
+
+def _recommended(records: list[Record], groups: tuple[str, ...]) -> list[list[str]]:
+    """The mean difference of recommended to random rows, with the standard error of the first."""
+    found = {(r["dataset"], r["options"]["labels"], r["seed"], r["method"]): r for r in records}
+    rows = []
+    for group in groups:
+        for size in RECOMMENDED_SIZES:
+            pairs = [
+                (found[key], found[(*key[:3], RANDOM)])
+                for r in _of_group(records, group)
+                if (key := (r["dataset"], size, r["seed"], RECOMMENDED)) in found
+                and (*key[:3], RANDOM) in found
+                and r is found[key]
+            ]
+            if len(pairs) < 2:
+                continue
+            apart = np.array(
+                [np.subtract(*(each["figures"][LABELS] for each in pair)) for pair in pairs]
+            )
+            mean, error = apart.mean(axis=0), apart[:, 0].std(ddof=1) / np.sqrt(len(apart))
+            cells = [f"{mean[0]:+.2f} ± {error:.2f}", *(f"{value:+.2f}" for value in mean[1:3])]
+            rows.append([group, str(size), str(len(pairs)), *cells, f"{mean[3]:+.3f}"])
+    return rows
 
 
 def _of_group(records: list[Record], group: str) -> list[Record]:
