@@ -26,6 +26,7 @@ BY_NAME = (
     "committee_parts",
     "ask_next",
     "crowd_confidence",
+    "crowd_sizes",
     "default_planted",
     "embedded_features",
     "few_labels",
@@ -43,6 +44,7 @@ BY_NAME = (
     "multilabel",
     "suggest",
     "suggested_precision",
+    "text_features",
     "unseen_tables",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)

@@ -3,10 +3,10 @@
 import copy
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,21 +17,25 @@ from wiesel.analysis.habits import FAST, worker_groups, worker_pace
 from wiesel.analysis.reliability import Reliability, reliability
 from wiesel.analysis.table import Table, number, text
 from wiesel.errors import (
-    Argument,
     DataError,
     ParameterError,
-    VoteError,
     WieselWarning,
     listed,
     suggest,
 )
 from wiesel.evaluation.rendering import html_fragment
+from wiesel.features.items import item_vectors
 from wiesel.guidance.asking import Answered, Asking, AskNext, plan_answers
-from wiesel.io.answer_columns import (
-    AnswerColumns,
-    find_gold_columns,
+from wiesel.io.answer_columns import AnswerColumns
+from wiesel.io.answers import (
+    Repeated,
+    alike_names,
+    answer_times,
+    crowd_answers,
+    crowd_votes,
+    known_classes,
+    ordered_classes,
 )
-from wiesel.io.answers import aligned_gold, answer_times, crowd_answers, ordered_classes
 from wiesel.label_models import REGISTRY, DawidSkene, LabelModel, MajorityVote
 from wiesel.label_models.confidence import (
     ASSUMED_ACCURACY,
@@ -43,12 +47,10 @@ from wiesel.label_models.confidence import (
     fit_calibration,
 )
 from wiesel.labels import LabelSpace
-from wiesel.tables import as_frame, require_columns
+from wiesel.tables import as_frame, of_type
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Aggregation", "aggregate", "ask_next"]
-
-Repeated = Literal["refuse", "first", "last", "all"]
 
 
 def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
@@ -63,6 +65,7 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
     repeated: Repeated = "all",
     calibrated: bool = True,
     gold: Any = None,
+    features: Any = None,
     seconds: str | None = None,
     time: str | None = None,
 ) -> "Aggregation":
@@ -95,6 +98,11 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
     gold
         Known classes: {item: class}, or a table with a row per item. How far confidences are
         reduced is learned from them; the labels stay the same. Fifty help.
+    features
+        What is known of the items besides their answers: a column of the answers, such as their
+        text, or a table with a row for each item, with its id in the column of items or `id`.
+        Models of the features that were not trained on an item say what it may be before its
+        answers count. This helps where items have few answers (`docs/how-to/crowds.md`).
     seconds, time
         The columns of how long an answer took, and of when it was given, if there are any;
         recognized by name, too. They tell fast clickers, and workers who get better or worse.
@@ -106,9 +114,6 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
     [('t1', 'cat', 0.666..., 3, 0.333..., None), ('t2', 'dog', 1.0, 3, 0.0, None)]
     """
     unfitted = _label_model(method)
-    if repeated not in get_args(Repeated):
-        allowed = Argument("repeated", get_args(Repeated))
-        raise ParameterError("Say which answers count: ", allowed, f"; got {repeated!r}.")
     frame = as_frame(answers)
     if frame.is_empty():
         raise DataError("There are no answers: the table has no rows.")
@@ -117,15 +122,30 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
     timing = answer_times(frame, columns, seconds, time)
     if ordered or unfitted.reads_order:
         labels = ordered_classes(frame[columns.label], labels)
-    votes = _votes(frame, columns, labels, repeated)
-    model = unfitted.fit(votes)
-    proba = model.predict_proba(votes)
-    calibration = None
+    votes = crowd_votes(frame, columns, labels, repeated)
+    # Where answers cannot be compared, labels do not follow the model, nor does it warn of them.
+    few = calibrated and comparable_answers(votes) < FEW_ANSWERS
+    with warnings.catch_warnings():
+        if few:
+            warnings.simplefilter("ignore", WieselWarning)
+        model = unfitted.fit(votes)
+        proba = model.predict_proba(votes)
+    calibration, expected = None, None
     if calibrated and model.trusts_independence:
         calibration = WITHOUT_GOLD
+        if features is not None:
+            sure = calibrated_proba(model, votes, proba)
+            expected = _expected(
+                item_vectors(features, votes.ids, columns.item, frame), votes, sure
+            )
         if gold is not None:
-            known = _gold_classes(gold, votes, columns)
-            calibration = fit_calibration(model, votes, proba, known)
+            known = known_classes(gold, votes, columns)
+            calibration = fit_calibration(model, votes, proba, known, expected)
+    elif features is not None:
+        raise ParameterError(
+            "Features are combined with calibrated confidences: aggregate with calibration, by "
+            "dawid_skene, one_coin, mace or glad."
+        )
     kind = "pandas" if type(answers).__module__.partition(".")[0] == "pandas" else "polars"
     return Aggregation(
         votes,
@@ -141,6 +161,7 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
         n_rejected,
         n_trimmed,
         timing,
+        expected,
     )
 
 
@@ -190,7 +211,12 @@ def ask_next(
             "dawid_skene, one_coin, mace or glad."
         )
     known = Answered(
-        found.model, found.votes, found.model_proba, found.calibration, found.best_class
+        found.model,
+        found.votes,
+        found.model_proba,
+        found.calibration,
+        found.best_class,
+        found.expected,
     )
     flags = found.worker_table.frame.filter(pl.col("flag") != "")["worker"]
     left_out = frozenset() if flagged else frozenset(flags)
@@ -226,13 +252,17 @@ class Aggregation:
     timing: pl.DataFrame | None = None
     """The item, worker and label of every answer with its seconds or its time (`when`), as text and
     numbers, if the answers have such columns."""
+    expected: npt.NDArray[np.float64] | None = None
+    """P(class) of every item as its features tell, without its answers; None without features."""
 
     @cached_property
     def proba(self) -> npt.NDArray[np.float64]:
         """P(class) of every item, calibrated unless that was turned off."""
         if self.calibration is None:
             return self.model_proba
-        return calibrated_proba(self.model, self.votes, self.model_proba, self.calibration)
+        return calibrated_proba(
+            self.model, self.votes, self.model_proba, self.calibration, self.expected
+        )
 
     @property
     def labels(self) -> Any:
@@ -273,7 +303,7 @@ class Aggregation:
         return pl.DataFrame(
             {
                 self.columns.item: pl.Series(self.votes.ids.tolist()),
-                self._free("label"): _typed(names, self.label_dtype).set(~labeled, None),
+                self._free("label"): of_type(names, self.label_dtype).set(~labeled, None),
                 self._free("confidence"): self.proba[np.arange(len(best)), best],
                 **self._ordered_answers(),
                 self._free("answers"): n_answers,
@@ -297,14 +327,25 @@ class Aggregation:
         values = [by_number.get(rank, rank + 1) for rank in range(len(labels))]
         expected = pl.Series(self.proba @ np.array(values, dtype=np.float64))
         return {
-            self._free("median"): _typed(names, self.label_dtype).set(~known, None),
+            self._free("median"): of_type(names, self.label_dtype).set(~known, None),
             self._free("expected"): expected.set(~known, None),
         }
 
     @cached_property
     def best_class(self) -> npt.NDArray[np.int64]:
         """The index of the most probable class of every item; Dawid-Skene decides ties."""
-        return _best_class(self.votes, self.model_proba)
+        return _best_class(self.votes, self._deciding)
+
+    @property
+    def _deciding(self) -> npt.NDArray[np.float64]:
+        """P(class) that decides the labels: the model's own, if it could learn, and alone."""
+        if self.calibration is None or not (self._few_compared or self.expected is not None):
+            return self.model_proba
+        return self.proba
+
+    @property
+    def _few_compared(self) -> bool:
+        return comparable_answers(self.votes) < FEW_ANSWERS
 
     @property
     def decided_proba(self) -> npt.NDArray[np.float64]:
@@ -317,11 +358,11 @@ class Aggregation:
     def labeled(self) -> npt.NDArray[np.bool_]:
         """Which items have a label: those with answers, unless a majority vote is tied."""
         covered = self.votes.covered
-        tied = _tied(self.model_proba).sum(axis=1) > 1
+        tied = _tied(self._deciding).sum(axis=1) > 1
         return covered & ~tied if isinstance(self.model, MajorityVote) else covered
 
     def _ties(self) -> list[str | None]:
-        names, tied = np.array(self.votes.labels.names), _tied(self.model_proba)
+        names, tied = np.array(self.votes.labels.names), _tied(self._deciding)
         several = self.votes.covered & (tied.sum(axis=1) > 1)
         return [
             ", ".join(names[row]) if tie else None for row, tie in zip(tied, several, strict=True)
@@ -336,7 +377,11 @@ class Aggregation:
     def worker_table(self) -> Table:
         """The workers as a table that prints well, with pace and drift if there are times."""
         judged = judge_workers(
-            self.model, self.votes, self.model_proba, calibration=self.calibration
+            self.model,
+            self.votes,
+            self.model_proba,
+            calibration=self.calibration,
+            expected=self.expected,
         )
         if self.timing is None:
             return judged
@@ -435,10 +480,11 @@ class Aggregation:
         }
         return [
             *self._few_answers(),
+            *self._of_features(),
             *self._repeats(),
             *(sentence for sentence, count in told.items() if count),
-            *_alike("classes", self.votes.labels),
-            *_alike("workers", self.votes.voters),
+            *alike_names("classes", self.votes.labels),
+            *alike_names("workers", self.votes.voters),
             *self._habits(),
         ]
 
@@ -460,13 +506,24 @@ class Aggregation:
         ]
 
     def _few_answers(self) -> list[str]:
-        n = round(comparable_answers(self.votes))
-        if n >= FEW_ANSWERS or self.calibration is None:
+        if not self._few_compared or self.calibration is None:
             return []
+        n = round(comparable_answers(self.votes))
         return [
             f"Too few answers can be compared ({n}) to know how good the workers are: confidences "
             f"mostly assume that {ASSUMED_ACCURACY:.0%} of the answers are right; ask several "
             "workers for each item"
+        ]
+
+    def _of_features(self) -> list[str]:
+        if self.expected is None:
+            return []
+        known = self.votes.covered
+        alike = (self.expected.argmax(axis=1) == self.best_class)[known].mean()
+        changed = int((self.model_proba.argmax(axis=1) != self.best_class)[known].sum())
+        return [
+            f"Features alone, in a model not trained on the item, say the label of {alike:.0%} of "
+            f"the items; with the answers, they changed {changed:,} labels"
         ]
 
     def _repeats(self) -> list[str]:
@@ -494,27 +551,6 @@ def _rows(n: int) -> str:
     return "row" if n == 1 else "rows"
 
 
-def _alike(kind: str, names: Iterable[str]) -> list[str]:
-    """A worker who writes 'Cat' for 'cat' would count as one who is wrong."""
-    alike: dict[str | float, list[str]] = {}
-    for name in names:
-        alike.setdefault(_without_spelling(name), []).append(name)
-    return [
-        f"The {kind} {listed(several)} differ only in their spelling: if they are one, "
-        "write them alike and aggregate again"
-        for several in alike.values()
-        if len(several) > 1
-    ]
-
-
-def _without_spelling(name: str) -> str | float:
-    """What `Yes` and `yes `, or `1` and `1.0`, have in common."""
-    try:
-        return float(name)
-    except ValueError:
-        return " ".join(name.split()).casefold()
-
-
 def _label_model(method: str | LabelModel) -> LabelModel:
     if isinstance(method, LabelModel):
         # A copy: the user's model stays unchanged.
@@ -525,47 +561,20 @@ def _label_model(method: str | LabelModel) -> LabelModel:
     return model
 
 
-def _votes(
-    frame: pl.DataFrame,
-    columns: AnswerColumns,
-    labels: LabelSpace | Sequence[str] | None,
-    repeated: Repeated,
-) -> VoteMatrix:
-    complete = frame.drop_nulls(list(columns))
-    if complete.is_empty():
-        raise DataError(
-            f"There are no answers: no row has a value in all of the columns {listed(columns)}."
-        )
-    seen = complete[columns.label]
-    if labels is None and seen.dtype.base_type() not in (pl.List, pl.Array) and seen.n_unique() < 2:
-        raise DataError(
-            f"All answers in the column {columns.label!r} are {str(seen[0])!r}: name all classes, ",
-            Argument("labels", [...]),
-            ".",
-        )
-    try:
-        return VoteMatrix.from_long(
-            frame,
-            item=columns.item,
-            voter=columns.voter,
-            label=columns.label,
-            labels=labels,
-            duplicates=repeated,
-        )
-    except VoteError as error:
-        raise error.renamed(duplicates="repeated") from None
+def _expected(
+    X: npt.NDArray[np.float32], votes: VoteMatrix, sure: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """P(class) of every item by linear models of the features that are not trained on it."""
+    from wiesel.end_to_end.linear_models import held_out_proba  # torch takes a second to load
+    from wiesel.training import as_inputs
 
-
-def _gold_classes(gold: Any, votes: VoteMatrix, columns: AnswerColumns) -> npt.NDArray[np.int64]:
-    """The known class of every item, -1 if unknown."""
-    if isinstance(gold, Mapping) and not {columns.item, "id"} & gold.keys():
-        names = {"id": map(str, gold), "label": map(str, gold.values())}
-        gold = {column: list(values) for column, values in names.items()}
-    frame = as_frame(gold)
-    found = find_gold_columns(frame.columns, columns)
-    require_columns(frame, found, "of gold")
-    known = votes.labels.indices(frame[found[1]], allow_unknown=True)
-    return aligned_gold(frame[found[0]], known, votes.ids)
+    rows = np.flatnonzero(votes.covered)
+    found = held_out_proba(as_inputs(X), rows, sure)
+    if found is None:
+        raise DataError("Ten items with answers are the fewest to learn from features; leave them.")
+    expected = np.repeat(sure[rows].mean(axis=0, keepdims=True), votes.n_items, axis=0)
+    expected[rows] = found
+    return expected
 
 
 def _tied(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -584,11 +593,3 @@ def _best_class(votes: VoteMatrix, proba: npt.NDArray[np.float64]) -> npt.NDArra
     with warnings.catch_warnings(action="ignore", category=WieselWarning):
         judged = DawidSkene(abstain_as_vote=False).fit(votes).predict_proba(votes)
     return np.where(tied, judged, -1.0).argmax(axis=1)
-
-
-def _typed(names: pl.Series, dtype: Any) -> pl.Series:
-    """Labels in their original type: numbers stay numbers."""
-    if not dtype.is_numeric():
-        return names
-    numbers = names.cast(pl.Float64, strict=False)
-    return names if numbers.null_count() else numbers.cast(dtype)

@@ -17,7 +17,7 @@ from wiesel.end_to_end import Committee, EndToEndModel, Supervised, TwoStage
 from wiesel.end_to_end.checks import is_classifier
 from wiesel.end_to_end.together import fit_together
 from wiesel.errors import ParameterError, listed, suggest
-from wiesel.evaluation import commonest_class, evaluate, evaluate_proba
+from wiesel.evaluation import Score, commonest_class, evaluate, evaluate_proba
 from wiesel.evaluation.comparison import differences_to_first, verdict
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.evaluation.scoring import model_proba
@@ -147,8 +147,8 @@ class Judged:
     method: str
     seed: int
     seconds: float
-    report: Any
-    """A report with `scores()`."""
+    scores: Mapping[str, float]
+    """Each metric; a `Score` has limits."""
     right: npt.NDArray[np.bool_] | None = None
     """Whether each prediction is right; None where an item has more than one label."""
 
@@ -162,10 +162,10 @@ def judged_rows(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     by_method: dict[str, list[Any]] = {}
     for own in judged:
         row: dict[str, Any] = {"method": own.method, "seed": own.seed, "seconds": own.seconds}
-        scores = dict(own.report.scores())
-        row |= {name: float(score) for name, score in scores.items()}
-        row |= {f"{name}_low": score.low for name, score in scores.items()}
-        row |= {f"{name}_high": score.high for name, score in scores.items()}
+        row |= {name: float(score) for name, score in own.scores.items()}
+        for name, score in own.scores.items():
+            if isinstance(score, Score):
+                row |= {f"{name}_low": score.low, f"{name}_high": score.high}
         rows.append(row)
         by_method.setdefault(own.method, []).append(own.right)
     if len(by_method) < 2 or any(own.right is None for own in judged):
@@ -223,13 +223,13 @@ def _runs(
 
 
 def _judged(name: str, seed: int, seconds: float, model: Any, test: tuple[Any, Any]) -> Judged:
-    report = evaluate(model, *test)
+    scores = dict(evaluate(model, *test).scores())
     if not isinstance(getattr(model, "labels_", None), LabelSpace):
-        return Judged(name, seed, seconds, report)
+        return Judged(name, seed, seconds, scores)
     gold = model.labels_.indices(in_order_of(*test, "y", "X"), allow_unknown=True)
     known = gold != ABSTAIN
     predicted = predicted_classes(model_proba(model, test[0])[known], model.threshold_)
-    return Judged(name, seed, seconds, report, predicted == gold[known])
+    return Judged(name, seed, seconds, scores, predicted == gold[known])
 
 
 def _references(
@@ -241,7 +241,8 @@ def _references(
     name, report = commonest_class(y_test, labels, n_resamples=1000)
     y_test = labels.indices(in_order_of(X_test, y_test, "y", "X"), allow_unknown=True)
     known = y_test != ABSTAIN
-    found = [Judged(f"always {name!r}", seed, 0.0, report, y_test[known] == labels.index(name))]
+    right = y_test[known] == labels.index(name)
+    found = [Judged(f"always {name!r}", seed, 0.0, dict(report.scores()), right)]
     X, y = _labels_to_learn(task)
     if len(np.unique(y)) < 2:
         return found
@@ -254,7 +255,7 @@ def _references(
         right = proba[known].argmax(axis=1) == y_test[known]
         seconds = time.perf_counter() - start
         title = f"{LABELS_ALONE}: logistic"
-        found.append(Judged(title, seed, seconds, report, right))
+        found.append(Judged(title, seed, seconds, dict(report.scores()), right))
     if end_model is not None and not is_classifier(end_model):  # which learns from label models
         start = time.perf_counter()
         options = {"seed": seed, "progress": False}

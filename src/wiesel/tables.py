@@ -12,7 +12,7 @@ import polars as pl
 from wiesel.errors import DataError, listed, suggest
 from wiesel.forks import check_polars_threads
 
-__all__ = ["as_frame", "require_columns"]
+__all__ = ["as_frame", "of_type", "require_columns"]
 
 _MIXED = (str, int, float, Decimal, date)
 """The types that a column of Python objects may mix; a bool is an int, a datetime a date."""
@@ -143,3 +143,15 @@ def _series(name: str, values: Sequence[Any]) -> pl.Series:
                 "example text."
             ) from None
         return pl.Series(name, values, strict=False, nan_to_null=True)
+
+
+def of_type(names: pl.Series, dtype: Any) -> pl.Series:
+    """Return texts in their original type: numbers become numbers again.
+
+    >>> of_type(pl.Series(["1", "2"]), pl.Int64).to_list()
+    [1, 2]
+    """
+    if not dtype.is_numeric():
+        return names
+    numbers = names.cast(pl.Float64, strict=False)
+    return names if numbers.null_count() else numbers.cast(dtype)

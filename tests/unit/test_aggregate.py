@@ -523,3 +523,14 @@ def test_ordered_classes_have_a_median_an_expected_number_and_distances():
     assert letters["median"].to_list() == ["a", "d", "b"]
     assert letters["expected"].to_list() == pytest.approx([7 / 3, 4.0, 2.0])
     assert "median" not in aggregate(rows, method="majority_vote").labels.columns
+
+
+@pytest.mark.parametrize("method", ["dawid_skene", "one_coin", "mace", "glad"])
+def test_where_no_answers_can_be_compared_the_answer_is_the_label(method):
+    # Each item has one answer. EM moved nearly all items into the common class.
+    rng = np.random.default_rng(0)
+    said = np.where(rng.random(300) < 0.3, "rare", "common")
+    table = {"task": list(range(300)), "worker": [f"w{k % 20}" for k in range(300)], "label": said}
+    found = aggregate(table, method=method).labels
+    assert found["label"].to_list() == said.tolist()
+    assert found["confidence"].max() < 0.75

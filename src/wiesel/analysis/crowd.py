@@ -81,12 +81,14 @@ def judge_workers(
     *,
     least_answers: int = 10,
     calibration: Calibration | None = None,
+    expected: npt.NDArray[np.float64] | None = None,
 ) -> Table:
     """Return a row per worker, flagged ones first, then best first.
 
     `accuracy` is how often the other workers confirm a worker's answers, with a 95 % interval. With
     a `dependence` (`wiesel.label_models.confidence`), it is how often a worker is right, and the
-    interval covers what is not known about the labels, too. `luck` is the accuracy of the same
+    interval covers what is not known about the labels, too (`expected` is what features tell about
+    them). `luck` is the accuracy of the same
     answers given at random. An `adversary` is clearly worse than that, a `spammer` no better, and a
     `copy` answers like another worker, mistakes included.
     Workers are flagged only on evidence: never with fewer than `least_answers`, and as spammers
@@ -111,7 +113,7 @@ def judge_workers(
     spammer = enough & ~adversary & (accuracy <= near_luck) & excluded
     copies = _copies(votes, np.where(enough, accuracy, np.nan))
     if calibration is not None:
-        accuracy, low, high = _calibrated_accuracy(model, votes, proba, calibration)
+        accuracy, low, high = _calibrated_accuracy(model, votes, proba, calibration, expected)
     frame = pl.DataFrame(
         {
             "worker": pl.Series(votes.voters, dtype=pl.String),
@@ -135,7 +137,11 @@ def judge_workers(
 
 
 def _calibrated_accuracy(
-    model: Any, votes: VoteMatrix, proba: FloatArray, calibration: Calibration
+    model: Any,
+    votes: VoteMatrix,
+    proba: FloatArray,
+    calibration: Calibration,
+    expected: npt.NDArray[np.float64] | None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """How often workers are right, and an interval over the dependence of real crowds."""
     entries = np.flatnonzero(votes.votes_per_item[votes.item_index] > 1)
@@ -146,7 +152,8 @@ def _calibrated_accuracy(
     total = np.rint(np.bincount(voter, times, minlength=votes.n_voters)).astype(np.int64)
     ends = []
     for depends in (DEPENDENCE_RANGE[0], DEPENDENCE, DEPENDENCE_RANGE[1]):
-        known = calibrated_proba(model, votes, proba, calibration._replace(dependence=depends))
+        reduced = calibration._replace(dependence=depends)
+        known = calibrated_proba(model, votes, proba, reduced, expected)
         right = np.bincount(voter, times * known[item, given.answered], minlength=votes.n_voters)
         ends.append(np.minimum(right.astype(np.float64), total))
     low, _ = wilson_interval(np.min(ends, axis=0), total)

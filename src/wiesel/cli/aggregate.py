@@ -15,14 +15,24 @@ from wiesel.cli.annotation_files import (
 )
 from wiesel.cli.completion import label_model_name
 from wiesel.cli.lf_options import LabelNames, Ordered
+from wiesel.cli.model_options import read_array
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
-from wiesel.errors import ParameterError
+from wiesel.errors import DataError, ParameterError, listed
 
 if TYPE_CHECKING:
     from wiesel.aggregate import Aggregation
     from wiesel.io import Annotations
 
-__all__ = ["DEFAULT_METHOD", "aggregate", "aggregated"]
+__all__ = ["DEFAULT_METHOD", "FeaturesOf", "aggregate", "aggregated"]
+
+FeaturesOf = Annotated[
+    str | None,
+    typer.Option(
+        "--features",
+        help="What is known of the items: a column of the answers, such as text, or a file with a "
+        "row for each item, or X.npy if items are row numbers.",
+    ),
+]
 
 DEFAULT_METHOD = "dawid_skene"
 
@@ -56,6 +66,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     gold: Annotated[
         Path | None, typer.Option(help="Known labels, from which confidences are calibrated.")
     ] = None,
+    features: FeaturesOf = None,
     seconds: Annotated[
         str | None, typer.Option(help="The column of how long an answer took.")
     ] = None,
@@ -88,6 +99,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
         ordered=ordered,
         repeated=None if repeated == "all" else repeated,
         gold=gold,
+        features=features,
         seconds=seconds,
         time=time,
         anonymous=anonymous,
@@ -103,6 +115,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
         method=method,
         repeated=repeated,
         gold=None if gold is None else read_rows(gold),
+        features=features,
         seconds=seconds,
         time=time,
     )
@@ -136,6 +149,7 @@ def aggregated(
     labels: str | None,
     ordered: bool,
     question: str | None,
+    features: str | None = None,
     **options: Any,
 ) -> "tuple[Annotations | None, Aggregation]":
     """Return the aggregated answers of a table or of a file of a tool, and what the tool wrote."""
@@ -156,8 +170,24 @@ def aggregated(
     item, worker, label = columns
     space = None if names is None else LabelSpace(*names, ordered=ordered)
     options |= {"item": item, "worker": worker, "label": label, "ordered": ordered}
+    if features is not None:
+        options["features"] = _features(features, rows.columns)
     with explained(answers):
         return annotations, aggregate_answers(rows, labels=space, **options)
+
+
+def _features(given: str, columns: list[str]) -> Any:
+    """A column of the answers, or what a file holds."""
+    from wiesel.io import read_rows
+
+    if given in columns:
+        return given
+    if not Path(given).exists():
+        raise DataError(
+            f"--features {given}: there is neither such a file nor such a column of the answers, "
+            f"which have {listed(columns)}."
+        )
+    return read_array(Path(given)) if given.endswith(".npy") else read_rows(Path(given))
 
 
 def _without_ties(annotations: "Annotations", found: "Aggregation") -> LabelSource:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiesel.cli.aggregate import DEFAULT_METHOD, aggregated
+from wiesel.cli.aggregate import DEFAULT_METHOD, FeaturesOf, aggregated
 from wiesel.cli.annotation_files import Question
 from wiesel.cli.completion import label_model_name
 from wiesel.cli.lf_options import LabelNames, Ordered
@@ -45,11 +45,13 @@ def ask_next(  # noqa: PLR0913 - a command has an argument for each option
     gold: Annotated[
         Path | None, typer.Option(help="Known labels, from which confidences are calibrated.")
     ] = None,
+    features: FeaturesOf = None,
     question: Question = None,
 ) -> Answer:
-    """List the items to ask a crowd about again: whom, for how much, and when to stop.
+    """List the items to ask a crowd about again.
 
-    Ask, add the answers to the table, and run it again. Few answers at a time are best.
+    It says whom to ask, for how much, and when to stop. Ask, add the answers to the table, and run
+    it again. Few answers at a time are best.
     """
     from wiesel.aggregate import ask_next as plan
     from wiesel.io import read_rows, write_rows
@@ -64,6 +66,7 @@ def ask_next(  # noqa: PLR0913 - a command has an argument for each option
         question,
         method=method,
         gold=None if gold is None else read_rows(gold),
+        features=features,
     )
     planned = plan(found, target=target, price=price, budget=budget, most=most, flagged=flagged)
     if output is not None:
@@ -84,6 +87,7 @@ def ask_next(  # noqa: PLR0913 - a command has an argument for each option
         labels=labels,
         ordered=ordered,
         gold=gold,
+        features=features,
         question=question,
     )
     step = command_line("wiesel", "ask-next", answers, *given, "-o", "ask.csv")

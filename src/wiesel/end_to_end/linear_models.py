@@ -13,7 +13,7 @@ from torch import Tensor
 from wiesel.errors import FeatureError
 from wiesel.training.inputs import DatasetInputs, Inputs, as_inputs, is_matrix
 
-__all__ = ["CrossFit", "InputVectors", "LinearModel"]
+__all__ = ["CrossFit", "InputVectors", "LinearModel", "held_out_proba"]
 
 _FOLDS = 5
 _MOST_FITTED = 50_000
@@ -39,6 +39,8 @@ _NARROW = 100
 nearly linear in them, those of a table with ten columns often are not."""
 _UNITS = 300
 _TOKEN_IDS = "input_ids"  # the name that tokenizers give them
+_LEAST_PROBA, _LEAST_IN_ALL = 0.02, 0.2
+"""The least probability of a class by a linear model, and that of all classes together."""
 
 Rows = npt.NDArray[np.int64]
 Array = npt.NDArray[np.float64]
@@ -97,7 +99,7 @@ class InputVectors(NamedTuple):
             else:
                 yield chunk, self._with_units(self._numbers(batch))
 
-    def _numbers(self, batch: Any) -> Array:
+    def _numbers(self, batch: Any) -> Numbers:
         is_numbers = isinstance(batch, Tensor) and batch.is_floating_point()
         width = batch[0].numel() if is_numbers else 0
         if width != self.width:
@@ -106,10 +108,11 @@ class InputVectors(NamedTuple):
                 f"An item of X has {found}, but the model learned from {self.width}: "
                 "give the same kind of features as to fit."
             )
-        numbers: Array = batch.flatten(1).double().numpy()
+        # As they are: sums and products convert them to double precision without another copy.
+        numbers: Numbers = batch.flatten(1).numpy()
         return numbers
 
-    def _with_units(self, numbers: Array) -> Array:
+    def _with_units(self, numbers: Numbers) -> Numbers:
         if self.units is None:
             return numbers
         return np.hstack([numbers, np.maximum(numbers @ self.units[:-1] + self.units[-1], 0)])
@@ -123,7 +126,7 @@ class InputVectors(NamedTuple):
         sample = _sampled(rows, most)
         parts = [part for _, part in self.read(sample)]
         if not sp.issparse(parts[0]):
-            return _directions(np.concatenate(parts))
+            return _directions(np.concatenate(parts, dtype=np.float64))
         tokens = sp.vstack(parts, format="csr")
         rarity = np.log(len(sample) / (1 + np.bincount(tokens.indices, minlength=self.width)))
         weights = sp.diags_array(np.maximum(rarity, 0.0))
@@ -310,6 +313,26 @@ class CrossFit:
         for chunk, part in self._vectors.read(self._rows[fold]):
             yield slice(start, start + len(chunk)), part
             start += len(chunk)
+
+
+def held_out_proba(inputs: Inputs, rows: Rows, soft_labels: Array) -> Array | None:
+    """Return P(class) of some items, each by a linear model of the features not trained on it.
+
+    `soft_labels` has a row for every item. None if there are too few items, or no vectors.
+
+    >>> X, soft = np.repeat([[-1.0], [1.0]], 20, axis=0), np.repeat(np.eye(2), 20, axis=0)
+    >>> held_out_proba(as_inputs(X), np.arange(40), soft)[[0, 39]].round(1)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    linear = CrossFit.of(inputs, rows, soft_labels)
+    if linear is None:
+        return None
+    shares = soft_labels[rows].mean(axis=0)
+    proba = linear.fit(soft_labels - shares).held_out[rows] + shares
+    proba = np.clip(proba, min(_LEAST_PROBA, _LEAST_IN_ALL / proba.shape[1]), 1)
+    normal: Array = proba / proba.sum(axis=1, keepdims=True)
+    return normal
 
 
 def _sampled(rows: Rows, most: int) -> Rows:

@@ -19,8 +19,10 @@ import polars as pl
 from wiesel.analysis.table import Table, count, percent, text
 from wiesel.label_models.base import LabelModel, normalized_exp
 from wiesel.label_models.confidence import (
+    FEW_ANSWERS,
     Calibration,
     calibrated_proba,
+    comparable_answers,
 )
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix
@@ -44,6 +46,8 @@ REDUNDANCY = 0.2
 """An answer counts as 1 / (1 + REDUNDANCY * n) of an independent one after n others."""
 
 _CELLS_AT_ONCE = 2**22
+_FIRST_ITEMS, _FIRST_ANSWERS = 50, 2
+"""Of how many items each gets how many answers first, to learn how good the workers are."""
 _DRAWS, _FEWER_DRAWS, _MANY_ITEMS = 64, 16, 5000
 _PSEUDO_ANSWERS = 5.0
 """Answers of the average worker that are added to those of each worker, for each class."""
@@ -84,6 +88,8 @@ class Answered(NamedTuple):
     calibration: Calibration
     best: npt.NDArray[np.int64]
     """The label of every item."""
+    expected: Array | None = None
+    """P(class) of every item as its features tell, if it has any."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,6 +115,8 @@ class AskNext:
     """The share of labels that are probably wrong, of all items."""
     forecast: tuple[tuple[int, float], ...]
     """That share after some of the answers, asked for in the order of the table."""
+    is_first: bool = False
+    """Whether too few answers can be compared to forecast anything: a first round is asked for."""
 
     @property
     def n_undecidable(self) -> int:
@@ -127,8 +135,13 @@ class AskNext:
             f"{self.n_open:,} of {self.n_items:,} labels are wrong with a chance above "
             f"{self.asking.target:.0%}; {self.wrong_now:.1%} of all labels are expected to be wrong"
         ]
-        if n_more:
-            cost = "" if self.cost == self.n_answers else f", which cost {self.cost:,.2f},"
+        cost = "" if self.cost == self.n_answers else f", which cost {self.cost:,.2f},"
+        if n_more and self.is_first:
+            lines.append(
+                "Too few answers can be compared to know how good the workers are: ask for "
+                f"{self.n_answers:,} further answers{cost} to {n_more:,} items, and run it again"
+            )
+        elif n_more:
             after = ", ".join(f"{wrong:.1%} after {n:,}" for n, wrong in self.forecast[1:])
             later = self.n_open - len(self.table)
             rest = f" ({later:,} more items are beyond the budget)" if later else ""
@@ -183,19 +196,22 @@ def plan_answers(
     Workers in `left_out` are not asked again; `item` is the name of the column of ids.
     """
     votes, best, target = found.votes, found.best, asking.target
-    sure = calibrated_proba(found.model, votes, found.proba, found.calibration)
+    sure = calibrated_proba(found.model, votes, found.proba, found.calibration, found.expected)
     wrong = 1 - sure[np.arange(len(best)), best]
     shown = np.flatnonzero(votes.covered & (wrong > target))
-    n_answers = np.rint(votes.counts()).sum(axis=1)
+    n_open, n_answers = len(shown), np.rint(votes.counts()).sum(axis=1)
     given = pooled_confusions(votes, sure)
     expected = forecast_wrong(sure[shown], given, n_answers[shown], asking.most)
     below = expected[:, 1:] <= target
     needed = np.where(below.any(axis=1), below.argmax(axis=1) + 1, 0)
+    is_first = comparable_answers(votes) < FEW_ANSWERS
+    if is_first:
+        shown, expected = shown[:_FIRST_ITEMS], expected[:_FIRST_ITEMS]
+        needed = np.full(len(shown), min(_FIRST_ANSWERS, asking.most))
     workers, told = _told(votes, sure, shown, left_out)
     value = told.max(axis=1, initial=-1.0) * weight_after(n_answers[shown])
     # Undecidable items come last, the least certain ones first.
     order = np.lexsort((-expected[:, 0], np.where(needed, -value, 0.0), needed == 0))
-    n_open = len(shown)
     if asking.budget is not None:
         cost = np.cumsum(needed[order]) * asking.price
         order = order[(cost <= asking.budget + 1e-9) | (needed[order] == 0)]
@@ -209,7 +225,7 @@ def plan_answers(
             "wrong": wrong[shown],
             "answers": n_answers[shown].astype(np.int64),
             "further": pl.Series(needed).replace({0: None}),
-            "wrong_after": pl.Series(after).set(pl.Series(needed == 0), None),
+            "wrong_after": pl.Series(after).set(pl.Series((needed == 0) | is_first), None),
             "ask": pl.Series(asked, dtype=pl.List(pl.String)),
         }
     )
@@ -233,7 +249,8 @@ def plan_answers(
         total,
         total * asking.price,
         wrong_now,
-        forecast if total else forecast[:1],
+        forecast if total and not is_first else forecast[:1],
+        is_first,
     )
 
 

@@ -1,34 +1,48 @@
 """Reads long tables: crowd answers with one row each, and gold labels by item id."""
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import Argument, DataError, ParameterError, listed
+from wiesel.errors import Argument, DataError, ParameterError, VoteError, listed
 from wiesel.io.answer_columns import (
     AnswerColumns,
     as_times,
     find_answer_columns,
+    find_gold_columns,
     find_time_columns,
 )
 from wiesel.io.files import FilePath, explained
 from wiesel.io.rows import read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.long_votes import blank_to_null
+from wiesel.tables import as_frame, require_columns
 from wiesel.votes import VoteMatrix
 
 __all__ = [
     "CrowdAnswers",
+    "Repeated",
     "aligned_gold",
+    "alike_names",
     "answer_times",
     "crowd_answers",
+    "crowd_votes",
+    "known_classes",
     "ordered_classes",
     "read_answers",
     "read_gold",
 ]
+
+
+Repeated = Literal["refuse", "first", "last", "all"]
+"""Which answers of a worker to an item count."""
+
+
+_NOT_SAID = ("nan", "NaN", "NAN", "<NA>")
+"""What pandas writes for a missing answer when it becomes text."""
 
 
 class CrowdAnswers(NamedTuple):
@@ -57,6 +71,9 @@ def crowd_answers(
     accepted = _without_rejected(table)
     columns = find_answer_columns(accepted, item, voter, label)
     rows = blank_to_null(accepted, columns)
+    if rows.schema[columns.label] == pl.String:
+        said = pl.col(columns.label)
+        rows = rows.with_columns(pl.when(~said.str.strip_chars().is_in(_NOT_SAID)).then(said))
     texts = [name for name in dict.fromkeys(columns) if rows.schema[name] == pl.String]
     trimmed = rows.with_columns(pl.col(name).str.strip_chars() for name in texts)
     changed = [rows[name].ne_missing(trimmed[name]) for name in texts]
@@ -126,7 +143,7 @@ def read_answers(
     label: str = "label",
     labels: LabelSpace | Sequence[str] | None = None,
     items: Any = None,
-    duplicates: Literal["refuse", "first", "last", "all"] = "refuse",
+    duplicates: Repeated = "refuse",
 ) -> VoteMatrix:
     r"""Return the votes in a file with one row per answer; see `VoteMatrix.from_long`.
 
@@ -193,3 +210,71 @@ def aligned_gold(
             "name the column of ids where they are cast: wiesel apply --id, or apply_lfs(ids=...)."
         )
     return found["gold"].fill_null(ABSTAIN).to_numpy().astype(np.int64)
+
+
+def crowd_votes(
+    frame: pl.DataFrame,
+    columns: AnswerColumns,
+    labels: LabelSpace | Sequence[str] | None,
+    repeated: Repeated,
+) -> VoteMatrix:
+    """Return complete answers as votes; `repeated` says which of several by one worker count."""
+    if repeated not in get_args(Repeated):
+        allowed = Argument("repeated", get_args(Repeated))
+        raise ParameterError("Say which answers count: ", allowed, f"; got {repeated!r}.")
+    complete = frame.drop_nulls(list(columns))
+    if complete.is_empty():
+        raise DataError(
+            f"There are no answers: no row has a value in all of the columns {listed(columns)}."
+        )
+    seen = complete[columns.label]
+    if labels is None and seen.dtype.base_type() not in (pl.List, pl.Array) and seen.n_unique() < 2:
+        raise DataError(
+            f"All answers in the column {columns.label!r} are {str(seen[0])!r}: name all classes, ",
+            Argument("labels", [...]),
+            ".",
+        )
+    try:
+        return VoteMatrix.from_long(
+            frame,
+            item=columns.item,
+            voter=columns.voter,
+            label=columns.label,
+            labels=labels,
+            duplicates=repeated,
+        )
+    except VoteError as error:
+        raise error.renamed(duplicates="repeated") from None
+
+
+def known_classes(gold: Any, votes: VoteMatrix, columns: AnswerColumns) -> npt.NDArray[np.int64]:
+    """Return the known class of every item, -1 if unknown, from {item: class} or a table."""
+    if isinstance(gold, Mapping) and not {columns.item, "id"} & gold.keys():
+        names = {"id": map(str, gold), "label": map(str, gold.values())}
+        gold = {column: list(values) for column, values in names.items()}
+    frame = as_frame(gold)
+    found = find_gold_columns(frame.columns, columns)
+    require_columns(frame, found, "of gold")
+    known = votes.labels.indices(frame[found[1]], allow_unknown=True)
+    return aligned_gold(frame[found[0]], known, votes.ids)
+
+
+def alike_names(kind: str, names: Iterable[str]) -> list[str]:
+    """Return sentences on names that differ in spelling only: 'Cat' for 'cat' counts as wrong."""
+    alike: dict[str | float, list[str]] = {}
+    for name in names:
+        alike.setdefault(_without_spelling(name), []).append(name)
+    return [
+        f"The {kind} {listed(several)} differ only in their spelling: if they are one, "
+        "write them alike and aggregate again"
+        for several in alike.values()
+        if len(several) > 1
+    ]
+
+
+def _without_spelling(name: str) -> str | float:
+    """What `Yes` and `yes `, or `1` and `1.0`, have in common."""
+    try:
+        return float(name)
+    except ValueError:
+        return " ".join(name.split()).casefold()

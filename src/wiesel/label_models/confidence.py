@@ -80,10 +80,13 @@ def calibrated_proba(
     votes: VoteMatrix,
     proba: FloatArray,
     calibration: Calibration = WITHOUT_GOLD,
+    expected: Array | None = None,
 ) -> Array:
     """Return P(class) of every item, less certain than `proba`, the model's own.
 
     The most probable class stays the same. An item without answers keeps the class balance.
+    `expected` is P(class) of every item before its answers, as its features tell; it replaces the
+    class balance, and may change the most probable class.
 
     >>> from wiesel import DawidSkene
     >>> model = DawidSkene().fit(votes)
@@ -92,30 +95,47 @@ def calibrated_proba(
     (array([0.94, 0.61, 0.97, 0.61]), array([0.79, 0.52, 0.82, 0.52]))
     """
     counts = votes.counts() if votes.distribution is None else np.rint(votes.counts())
-    evidence = model.log_evidence(votes, proba)
-    found = proba_of_evidence(evidence, counts, comparable_answers(votes), calibration)
-    found[~votes.covered] = proba[~votes.covered]
+    evidence, before = model.log_evidence(votes, proba), None
+    if expected is not None:
+        evidence = evidence - np.log(np.maximum(model.class_balance_, 1e-300))
+        before = np.log(np.maximum(expected, 1e-300))
+    comparable = comparable_answers(votes)
+    found = proba_of_evidence(evidence, counts, comparable, calibration, before)
+    alone = ~votes.covered
+    found[alone] = (proba if expected is None else expected)[alone]
     return found
 
 
 def proba_of_evidence(
-    evidence: Array, counts: Array, n_comparable: float, calibration: Calibration
+    evidence: Array,
+    counts: Array,
+    n_comparable: float,
+    calibration: Calibration,
+    before: Array | None = None,
 ) -> Array:
     """Return P(class) from log P(class, answers) and the answers of each class: (items, classes).
 
     The fewer answers can be compared, the more it is what answers say of which 70 % are right.
+    With `before`, log P(class) of every item without its answers, the evidence is that of the
+    answers alone.
     """
     n_classes = counts.shape[1]
     independent = independent_share(counts.sum(axis=1), calibration.dependence)[:, None]
     trust = n_comparable / (n_comparable + FEW_ANSWERS)
     odds = ASSUMED_ACCURACY / (1 - ASSUMED_ACCURACY) * (n_classes - 1)
-    known = normalized_exp(evidence * independent)
-    mixed = trust * known + (1 - trust) * normalized_exp(counts * (np.log(odds) * independent))
+    known, assumed = evidence * independent, counts * (np.log(odds) * independent)
+    if before is not None:
+        known, assumed = known + before, assumed + before
+    mixed = trust * normalized_exp(known) + (1 - trust) * normalized_exp(assumed)
     return mixed if calibration[1:] == (1.0, 0.0) else _shifted(mixed, calibration)
 
 
 def fit_calibration(
-    model: LabelModel, votes: VoteMatrix, proba: FloatArray, gold: npt.NDArray[np.int64]
+    model: LabelModel,
+    votes: VoteMatrix,
+    proba: FloatArray,
+    gold: npt.NDArray[np.int64],
+    expected: Array | None = None,
 ) -> Calibration:
     """Return the slope and shift under which labels of known items are right as often as they say.
 
@@ -127,7 +147,7 @@ def fit_calibration(
         return WITHOUT_GOLD
     from scipy.optimize import minimize
 
-    sure = calibrated_proba(model, votes, proba)[known]
+    sure = calibrated_proba(model, votes, proba, expected=expected)[known]
     right = (sure.argmax(axis=1) == gold[known]).astype(np.float64)
     log_odds = _log_odds(sure.max(axis=1))
     spread = np.array([_SLOPE_SPREAD, _SHIFT_SPREAD])

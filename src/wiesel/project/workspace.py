@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from wiesel.aggregate import Aggregation, aggregate
 from wiesel.analysis import Table, summarize
 from wiesel.analysis.finding import finding_frame
 from wiesel.errors import FeatureError
@@ -35,19 +36,19 @@ from wiesel.guidance import (
     uncovered_clusters,
 )
 from wiesel.guidance.lf_preview import with_voter
+from wiesel.guidance.row_map import RowMap, map_rows
 from wiesel.guidance.suggesting import text_column_of
-from wiesel.io import FilePath, Split
+from wiesel.io import FilePath, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
-from wiesel.project.casting import Cast, cast_lfs
 from wiesel.project.insights import project_findings
 from wiesel.project.labels import label_store, labeled_gold
 from wiesel.project.lf_set import LFSet
-from wiesel.project.rows import read_splits, refuse_several_labels
+from wiesel.project.rows import ProjectRows, read_splits, refuse_several_labels
 from wiesel.project.settings import Project, read_project
 from wiesel.project.vectors import make_vectors
-from wiesel.project.voting import cast_votes
+from wiesel.project.voting import VotesBySplit, cast_enabled, cast_votes
 from wiesel.votes import VoteMatrix
 
 __all__ = ["RuleEffect", "Workspace"]
@@ -55,12 +56,14 @@ __all__ = ["RuleEffect", "Workspace"]
 Made = TypeVar("Made")
 Gold = npt.NDArray[np.int64]
 
-_OF_ROWS_ALONE = ("vectors", "index")
+_OF_ROWS_ALONE = ("vectors", "index", "map")
 """Properties that stay valid when labels or labeling functions change."""
-_OF_LABELS = ("preview", "summary", "findings", "score")
+_OF_LABELS = ("preview", "summary", "findings", "score", "crowd")
 """What changes with the labels and with the labeling functions."""
 _SOON = 5_000
 """Features of so many rows are there in a moment, so labeling waits for them."""
+_CONSIDERED = 20_000
+"""Of more rows, so many drawn at random are considered for labeling, so that nobody waits."""
 _ALL_CLASSES = 20
 """Up to so many classes, there is no preview before each has a vote or a label."""
 _SUGGESTED = 30
@@ -114,12 +117,22 @@ class Workspace:
         return bool(self.project.votes.lfs)
 
     @property
+    def has_crowd(self) -> bool:
+        """Whether votes are the answers of people in a file."""
+        return bool(self.project.votes.answers)
+
+    @property
+    def crowd(self) -> Aggregation:
+        """The aggregated answers of people; labels that were made here calibrate confidences."""
+        return self._keep("crowd", self._crowd)
+
+    @property
     def votes(self) -> VoteMatrix:
         """The votes on the training rows; empty if there is no labeling function yet."""
         return self.cast.train
 
     @property
-    def cast(self) -> Cast:
+    def cast(self) -> VotesBySplit:
         """All votes, and the failures of labeling functions."""
         return self._keep("cast", self._cast)
 
@@ -157,6 +170,14 @@ class Workspace:
         return self._keep(
             "index", lambda: TermIndex.of(self.train.rows[column].fill_null("").to_list())
         )
+
+    @property
+    def map(self) -> RowMap:
+        """A map of the training rows; of many rows, some drawn at random."""
+        features = self.features
+        if features is None:
+            raise FeatureError("A map needs features that are a matrix of numbers.")
+        return self._keep("map", lambda: map_rows(features))
 
     @property
     def preview(self) -> EndPreview | None:
@@ -263,7 +284,24 @@ class Workspace:
         # Features of a million texts take minutes. Until they are there, rows are drawn at random.
         waits = way in ("recommended", "uncertain") and len(self.train) <= _SOON
         X = self.features if waits or self.has("vectors") else None
-        return rows_to_label(self.votes, X, n=n, way=way, gold=gold, seed=seed)
+        open_rows = np.flatnonzero(gold == ABSTAIN)
+        if way not in ("recommended", "uncertain") or len(open_rows) <= _CONSIDERED:
+            return rows_to_label(self.votes, X, n=n, way=way, gold=gold, seed=seed)
+        drawn = np.random.default_rng(seed).choice(open_rows, _CONSIDERED, replace=False)
+        rows = np.sort(np.concatenate([drawn, np.flatnonzero(gold != ABSTAIN)]))
+        found = rows_to_label(
+            self.votes[rows],
+            None if X is None else X[rows],
+            n=n,
+            way=way,
+            gold=gold[rows],
+            seed=seed,
+        )
+        frame = found.frame.with_columns(
+            pl.Series("row", rows[found.frame["row"].to_numpy()], dtype=pl.Int64),
+            pl.col("probability") * (_CONSIDERED / len(open_rows)),
+        )
+        return replace(found, frame=frame)
 
     def blame(self, row: int, label: str | None = None, split: str = "train") -> Blame:
         """Return which votes on which neighbors led to a prediction."""
@@ -369,13 +407,29 @@ class Workspace:
             for name in names:
                 self._kept.pop(name, None)
 
-    def _cast(self) -> Cast:
+    def _cast(self) -> VotesBySplit:
         cache = self._cache_folder()
         if not self.has_lfs:
-            return Cast(
-                dict(cast_votes(self.project, None, self.splits, self.labels, cache).by_split)
+            return cast_votes(self.project, ProjectRows(self.labels, self.splits, {}), cache)
+        return cast_enabled(self.project, self.lf_set.read(), self.splits, self.labels, cache)
+
+    def _crowd(self) -> Aggregation:
+        settings = self.project.votes
+        path = self.project.path(str(settings.answers))
+        known = labeled_gold(self.project, self.train, self.labels)
+        names = {
+            str(self.train.ids[int(row)]): self.labels.names[known[row]]
+            for row in np.flatnonzero((known != ABSTAIN) & self.votes.covered)
+        }
+        with explained(path):
+            return aggregate(
+                read_rows(path),
+                item=settings.item,
+                worker=settings.voter,
+                label=settings.label,
+                labels=self.labels,
+                gold=names or None,
             )
-        return cast_lfs(self.project, self.lf_set.read(), self.splits, self.labels, cache)
 
     def _gold(self) -> Gold:
         given = labeled_gold(self.project, self.train, self.labels)

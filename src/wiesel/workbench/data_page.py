@@ -1,23 +1,22 @@
 """Data: the rows page by page, what to look at next, and a detail view for each row."""
 
-import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 import numpy as np
-import polars as pl
 from nicegui import ui
 
 from wiesel.guidance import ItemFilter
 from wiesel.guidance.labeling_order import reading_disagreement
 from wiesel.guidance.suggesting import rule_words
+from wiesel.workbench.bulk_labels import BulkLabels
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import card, empty_state, heading, stored_person, table
+from wiesel.workbench.layout import card, empty_state, keep_in_address, table
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.row_view import open_row
+from wiesel.workbench.send_box import SendBox
 from wiesel.workbench.texts import cut, shown, words
 
 __all__ = ["DataPage"]
@@ -31,8 +30,6 @@ _LONG_LIST = 15
 _CLASS = "class "
 """Tells the class `unknown` from rows without a gold label."""
 _SURE = {"low": (0.0, 0.6), "middle": (0.6, 0.9), "high": (0.9, 1.0)}
-_MOST_LABELED = 20_000
-"""So many rows are labeled at once at most."""
 _VOTES = {_ANY: "any votes", "covered": "with votes", "uncovered": "without votes"}
 _VOTES |= {"conflict": "in conflict"}
 
@@ -61,6 +58,7 @@ class DataPage:
         self.source = ""
         """The model whose predictions are shown."""
         self.rows: Any = np.arange(len(desk.space.splits[self.split]))
+        self.bulk, self.send = BulkLabels(desk, self._show), SendBox(desk)
         found = desk.selected(self.number)
         if found is not None:
             self.split, self.chosen, self.title = found.split, found.rows, found.title
@@ -157,8 +155,7 @@ class DataPage:
         kept = dict(self.filters)
         kept |= {"split": self.split} if self.split != "train" else {}
         kept |= {"selection": self.number} if self.number else {}
-        address = f"/?{urlencode(kept)}" if kept else "/"
-        ui.run_javascript(f"history.replaceState(history.state, '', {json.dumps(address)})")
+        keep_in_address("/", kept)
 
     async def point_at(self, rows: Any, title: str) -> None:
         """Show only these rows."""
@@ -288,8 +285,13 @@ class DataPage:
                 words(f"— {shown(self.title)}", "w-faint")
                 ui.button("show all", on_click=self._all).props("flat dense no-caps")
             if self.split == "train" and n_found and (self.chosen is not None or self.filters):
-                label = ui.button(f"Label all {n_found:,}", on_click=self._ask_label)
+                label = ui.button(
+                    f"Label all {n_found:,}", on_click=lambda: self.bulk.ask(self.rows)
+                )
                 label.props("flat dense no-caps").classes("label-all")
+            if n_found:
+                send = ui.button("Send to …", on_click=lambda: self.send.ask(self.split, self.rows))
+                send.props("flat dense no-caps").classes("send-rows")
         last = max(0, (n_found - 1) // _PAGE)
         self.where.set_text(f"page {self.page + 1:,} of {last + 1:,}")
         self.back.set_enabled(self.page > 0)
@@ -298,59 +300,6 @@ class DataPage:
     async def _all(self) -> None:
         self.chosen, self.title, self.number, self.page = None, "", "", 0
         await self.refresh()
-
-    async def _ask_label(self) -> None:
-        """Ask for the class of all rows in the table."""
-        rows = np.asarray(self.rows)
-        person = await stored_person()
-        if not person or len(rows) > _MOST_LABELED:
-            ui.notify(
-                "Say on the page Label under which name to save labels."
-                if not person
-                else f"At most {_MOST_LABELED:,} rows are labeled at once: use filters.",
-                type="warning",
-            )
-            return
-        options = {name: cut(name, 60) for name in self.desk.space.labels}
-        with ui.dialog() as dialog, ui.card().style("min-width: 320px"):
-            heading(f"Label {len(rows):,} rows")
-            words("Each counts as labeled by you. One undo takes all of them back.", "w-faint")
-            choice = ui.select(options, label="Class", with_input=len(options) > _LONG_LIST)
-            choice.props("outlined dense").classes("label-all-class").style("width: 100%")
-            button = ui.button(
-                "Label them", on_click=lambda: self._label(dialog, choice, person, rows)
-            )
-            button.props("unelevated no-caps")
-        dialog.on("hide", dialog.delete)
-        dialog.open()
-
-    async def _label(self, dialog: Any, choice: Any, person: str, rows: Any) -> None:
-        if choice.value not in self.desk.space.labels:
-            return
-        dialog.close()
-        done = await work(self._keep, rows, choice.value, person)
-        if done:
-            with ui.context.client.content, ui.dialog() as undo, ui.card():
-                words(f"{len(rows):,} rows are labeled {cut(choice.value, 40)}.", "label-all-done")
-                with ui.element("div").classes("w-row"):
-                    ui.button("Undo", on_click=lambda: self._undo(undo, person)).props(
-                        "flat no-caps"
-                    )
-                    ui.button("Good", on_click=undo.close).props("unelevated no-caps")
-            undo.open()
-            await self._show()
-
-    def _keep(self, rows: Any, label: str, person: str) -> bool:
-        items = self.desk.space.train.ids.cast(pl.String).gather(rows).to_list()
-        self.desk.space.store.add_all(items, label, person)
-        self.desk.changed(labels_only=True)
-        return True
-
-    async def _undo(self, dialog: Any, person: str) -> None:
-        dialog.close()
-        await work(self.desk.space.store.undo, person)
-        self.desk.changed(labels_only=True)
-        await self._show()
 
     def _pager(self) -> None:
         with ui.element("div").classes("w-row"):

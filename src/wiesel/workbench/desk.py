@@ -1,8 +1,11 @@
 """State shared by all pages: the open project, its runs, and change notification."""
 
+import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,17 +18,22 @@ from wiesel.evaluation.metrics import predicted_classes
 from wiesel.explain import certainty
 from wiesel.guidance import ItemFacts, Suggestion
 from wiesel.io import FilePath
+from wiesel.labels import ABSTAIN
+from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.run_views import view_run
 from wiesel.project.runs import KeptRun, kept_runs
 from wiesel.project.settings import Project, in_project_words
 from wiesel.project.vectors import check_inputs
 from wiesel.project.workspace import Workspace, positions
+from wiesel.saving import write_json
 from wiesel.workbench.jobs import Jobs
 
 __all__ = ["Desk", "work"]
 
 Made = TypeVar("Made")
 
+_COUNTED = 20
+"""The steps are not counted further."""
 _MOMENT = 3.0
 """Seconds before values that pages may need are computed in advance."""
 
@@ -66,6 +74,8 @@ class Desk:
         self.selections: list[Selection] = []
         self._of_runs: dict[tuple[str, str], Predictions | None] = {}
         self._seen = self._stamps()
+        self.counts = self._counted()
+        """How often a new user did each of the first steps; empty before the first."""
 
     @classmethod
     def open(cls, project: Project | FilePath) -> "Desk":
@@ -174,6 +184,14 @@ class Desk:
         there = voter in votes.voters
         return np.flatnonzero(votes.select([voter]).covered) if there else np.empty(0, np.int64)
 
+    def conflicting_rows(self, first: str, second: str) -> Any:
+        """Return the training rows on which two voters vote for different classes."""
+        votes = self.space.votes
+        if not {first, second} <= set(votes.voters):
+            return np.empty(0, np.int64)  # one of them is gone or switched off
+        one, other = votes.select([first, second]).dense().T
+        return np.flatnonzero((one != ABSTAIN) & (other != ABSTAIN) & (one != other))
+
     def suggested(self, n: int) -> list[Suggestion]:
         """Return suggested labeling functions; none if there is too little evidence."""
         try:
@@ -201,6 +219,26 @@ class Desk:
         if state is not None and state is self.space.cast.state and lfs.rules_file is not None:
             lfs.note(figures, state)
         return figures
+
+    def count(self, what: str, times: int = 1) -> None:
+        """Count what a new user did, for the first steps."""
+        self.counts = {**self.counts, what: self.counts.get(what, 0) + times}
+        if self.counts[what] <= _COUNTED:
+            with suppress(OSError):  # nothing depends on it
+                self._steps_file.parent.mkdir(parents=True, exist_ok=True)
+                write_json(self.counts, self._steps_file)
+
+    def _counted(self) -> dict[str, int]:
+        try:
+            found = json.loads(self._steps_file.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        known = found.items() if isinstance(found, dict) else ()
+        return {str(name): times for name, times in known if isinstance(times, int)}
+
+    @property
+    def _steps_file(self) -> Path:
+        return self.space.project.folder / WORKBENCH_FOLDER / "first_steps.json"
 
     def _stamps(self) -> dict[str, Any]:
         files = self.space.lf_set.files()

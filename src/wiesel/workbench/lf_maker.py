@@ -213,7 +213,8 @@ class LFMaker:
         self.input.value, self.request, self.found = "", None, []
         self.place.clear()
         self.desk.changed()
-        await self.on_added()
+        with self.place:  # the button that was pressed is gone, and with it its page
+            await self.on_added()
 
 
 def _rows_button(desk: Desk, text: str, rows: Any, title: str) -> None:

@@ -9,6 +9,7 @@ from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.project.lf_set import LFEntry
 from wiesel.workbench.chips import chip
+from wiesel.workbench.conflict_box import ConflictBox
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, empty_state, heading
 from wiesel.workbench.lf_history import HistoryBox
@@ -62,6 +63,8 @@ class LFsPage:
                     self.maker.build()
                 with card("Findings"):
                     self.findings = ui.element("div").style("min-height: 60px")
+                self.conflicts = ConflictBox(self.desk)
+                self.conflicts.build()
             with ui.element("div").classes("w-stack"):
                 self.queue = LFQueue(self.desk, self.refresh)
                 self.queue.build()
@@ -89,6 +92,7 @@ class LFsPage:
             return
         *self.shown, sentences = found
         self._show_table(*self.shown)
+        await self.conflicts.refresh()
         self.findings.clear()
         with self.findings:
             for sentence in sentences:

@@ -6,12 +6,14 @@ from typing import Any
 from fastapi import Request
 from nicegui import ui
 
+from wiesel.workbench.crowd_page import CrowdPage
 from wiesel.workbench.data_page import DataPage
 from wiesel.workbench.desk import Desk
 from wiesel.workbench.entrance import Entrance, EntrancePage
 from wiesel.workbench.label_page import LabelPage
 from wiesel.workbench.layout import PAGES, frame
 from wiesel.workbench.lfs_page import LFsPage
+from wiesel.workbench.map_page import MapPage
 from wiesel.workbench.results_page import ResultsPage
 from wiesel.workbench.train_page import TrainPage
 
@@ -19,10 +21,11 @@ __all__ = ["add_pages"]
 
 
 def add_pages(entrance: Entrance) -> None:
-    """Add the five pages; while there is no project, the way to one is in their place."""
+    """Add the six pages; while there is no project, the way to one is in their place."""
     builders: dict[str, Callable[[Desk, dict[str, str]], Any]] = {
         "/": DataPage,
-        "/lfs": lambda desk, query: LFsPage(desk),
+        "/map": MapPage,
+        "/lfs": lambda desk, query: (CrowdPage if desk.space.has_crowd else LFsPage)(desk),
         "/label": LabelPage,
         "/train": lambda desk, query: TrainPage(desk),
         "/results": lambda desk, query: ResultsPage(desk, query.get("run", "")),

@@ -130,6 +130,7 @@ class RowView:
         if facts is None:
             return
         self.place = place
+        self.desk.count("opened")
         if self.dialog is None:
             with ui.dialog() as self.dialog:
                 self.card = ui.card().style("max-width: 900px; width: 100%")

@@ -110,6 +110,19 @@ def test_what_makes_no_sense_is_refused(answers):
         ask_next(answers, method="majority_vote")
 
 
+def test_where_no_answers_can_be_compared_a_first_round_is_asked_for():
+    # Thirty workers answered once each. It said that ten more answers each would not do: stop.
+    rows = {"task": [f"t{k}" for k in range(30)], "worker": [f"w{k}" for k in range(30)]}
+    plan = ask_next({**rows, "label": ["a", "b"] * 15})
+    assert (plan.n_open, plan.n_answers, plan.n_undecidable) == (30, 60, 0)
+    assert "Too few answers can be compared" in plan.sentences()[1]
+    assert plan.table.frame["wrong_after"].null_count() == 30
+    assert all(len(names) == 2 for names in plan.table.frame["ask"])
+    many = {"task": list(range(300)), "worker": ["x", "y"] * 150, "label": ["a", "b", "b"] * 100}
+    assert ask_next(many, budget=70).n_answers == 70
+    assert ask_next(many).n_answers == 100
+
+
 def test_the_command_writes_the_list(answers, tmp_path):
     file, out = tmp_path / "answers.csv", tmp_path / "ask.csv"
     answers.write_csv(file)

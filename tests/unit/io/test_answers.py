@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from wiesel.errors import DataError, VoteError
 from wiesel.io import read_answers, read_gold, write_rows
+from wiesel.io.answers import crowd_answers
 
 ANSWERS = {"task": [1, 1, 2], "worker": ["ann", "bob", "bob"], "label": ["cat", "dog", "dog"]}
 
@@ -59,3 +61,11 @@ def test_a_gold_label_that_is_no_class_is_located(tmp_path: Path) -> None:
     write_rows({"id": ["a", "b"], "label": ["cat", "cow"]}, tmp_path / "g.csv")
     with pytest.raises(DataError, match=r"g.csv: The label of row 1 is 'cow'.*'cat', 'dog'"):
         read_gold(tmp_path / "g.csv", ["cat", "dog"])
+
+
+def test_answers_that_pandas_wrote_as_text_for_nothing_are_missing() -> None:
+    rows = {"task": [1, 1, 2, 2], "worker": ["Nan", "b", "a", "b"]}
+    table = pl.DataFrame({**rows, "label": ["nan", "cat", " NaN ", "<NA>"]})
+    found = crowd_answers(table).rows
+    assert found["label"].to_list() == [None, "cat", None, None]
+    assert found["worker"].to_list() == ["Nan", "b", "a", "b"]  # a name
