@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from wiesel.cli.compare import best
+from wiesel.project.pipeline import run_project
+from wiesel.project.settings import read_project
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 
@@ -62,22 +64,30 @@ def test_a_wrong_project_is_refused_before_the_first_is_trained(tiny, tmp_path, 
     assert wiesel("compare", tiny).exit_code == 2
 
 
-def outcome(**accuracies):
-    """What was found for methods, as (accuracy on dev, accuracy on test)."""
-    reports = {
-        name: {
-            split: SimpleNamespace(accuracy=value)
-            for split, value in zip(("dev", "test"), pair, strict=True)
-            if value is not None
-        }
-        for name, pair in accuracies.items()
-    }
-    return SimpleNamespace(reports=reports)
+def test_the_method_to_run_next_is_best_on_average_over_the_data_sets():
+    def chosen(**scores):
+        return best(
+            [
+                SimpleNamespace(choice=dict(zip(scores, own, strict=True)))
+                for own in zip(*scores.values(), strict=True)
+            ]
+        )
 
-
-def test_the_method_to_run_next_is_chosen_on_dev_rows_and_only_without_them_on_test_rows():
-    assert best([outcome(weasel=(0.9, 0.5), snorkel=(0.6, 0.8))]) == "weasel"
-    assert best([outcome(weasel=(None, 0.5), snorkel=(None, 0.8))]) == "snorkel"
+    assert chosen(weasel=(0.9,), snorkel=(0.6,)) == "weasel"
     # Means over two data sets: 0.7 against 0.75.
-    two = [outcome(weasel=(0.9, 0), snorkel=(0.6, 0)), outcome(weasel=(0.5, 0), snorkel=(0.9, 0))]
-    assert best(two) == "snorkel"
+    assert chosen(weasel=(0.9, 0.5), snorkel=(0.6, 0.9)) == "snorkel"
+
+
+def test_methods_are_chosen_on_dev_rows_and_only_without_them_on_test_rows(tiny):
+    def choice():
+        found = run_project(read_project(tiny))
+        reports = found.reports["majority_vote"]
+        assert [*found.choice] == ["majority_vote"]
+        return found.choice["majority_vote"], reports
+
+    score, reports = choice()
+    assert score == float(reports["dev"].accuracy)
+    file = tiny / "wiesel.toml"
+    file.write_text(file.read_text().replace('dev = "dev.csv"\n', ""))
+    score, reports = choice()
+    assert score == float(reports["test"].accuracy)
