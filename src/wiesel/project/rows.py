@@ -26,6 +26,7 @@ __all__ = [
     "find_item",
     "part_of",
     "places_of",
+    "positions",
     "project_classes",
     "read_splits",
     "refuse_several_labels",
@@ -198,6 +199,17 @@ def places_of(
             f"{listed(missing, limit=3)}{like}."
         )
     return np.array([place[item] for item in ids], dtype=np.int64)
+
+
+def positions(ids: pl.Series, wanted: Sequence[str]) -> dict[str, int]:
+    """Return the rows of some ids.
+
+    >>> positions(pl.Series(["a", "b", "c"]), ["c", "x"])
+    {'c': 2}
+    """
+    frame = ids.cast(pl.String).to_frame("item").with_row_index("row")
+    found = frame.filter(pl.col("item").is_in(list(wanted)))
+    return dict(zip(found["item"].to_list(), found["row"].to_list(), strict=True))
 
 
 def find_item(splits: Mapping[str, Split], item: str) -> tuple[str, int]:

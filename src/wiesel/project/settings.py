@@ -16,6 +16,9 @@ from wiesel.project.lines import Problems
 
 __all__ = [
     "FILE_NAME",
+    "ONE_LABEL",
+    "SEVERAL_LABELS",
+    "SPANS",
     "DataSettings",
     "EndModelSettings",
     "FeatureSettings",
@@ -29,6 +32,8 @@ __all__ = [
 ]
 
 FILE_NAME = "wiesel.toml"
+ONE_LABEL, SEVERAL_LABELS, SPANS = KINDS = ("one label", "several labels", "spans")
+"""The kinds of tasks of projects, as `wiesel.tasks` names them."""
 _KINDS: dict[Any, tuple[str, type | tuple[type, ...], type | None]] = {
     str: ("a text", str, None),
     str | None: ("a text", str, None),
@@ -147,8 +152,8 @@ class Project:
 
     @property
     def task(self) -> str:
-        """The kind of task, as in `wiesel.tasks`: `one label`, `several labels` or `spans`."""
-        return "spans" if self.spans else "several labels" if self.multi else "one label"
+        """The kind of task, as in `wiesel.tasks`: one of `KINDS`."""
+        return SPANS if self.spans else SEVERAL_LABELS if self.multi else ONE_LABEL
 
     @property
     def folder(self) -> Path:

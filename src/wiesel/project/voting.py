@@ -12,19 +12,20 @@ import numpy as np
 
 from wiesel.errors import DataError, WieselError
 from wiesel.io import Split, read_answers, read_votes
-from wiesel.labels import ABSTAIN, LabelSpace, as_indices
+from wiesel.label_sets import MultiLabelSpace
+from wiesel.labels import ABSTAIN, as_indices
 from wiesel.lfs import FailureLog, VoteCache, apply_lfs, load_lfs
-from wiesel.lfs.loading import LoadedLFs
 from wiesel.lfs.timing import timing
 from wiesel.multilabel import (
+    MultiLabelVotes,
     apply_multilabel_lfs,
     load_multilabel_lfs,
     read_multilabel_votes,
 )
 from wiesel.project.lf_set import LFState
 from wiesel.project.rows import ProjectRows, places_of
-from wiesel.project.settings import Project
-from wiesel.spans import apply_span_lfs, load_span_lfs
+from wiesel.project.settings import ONE_LABEL, SEVERAL_LABELS, SPANS, Project
+from wiesel.spans import Documents, TokenVotes, apply_span_lfs, load_span_lfs
 from wiesel.votes import VoteMatrix
 
 __all__ = ["VotesBySplit", "cast_enabled", "cast_votes", "load_project_lfs"]
@@ -56,22 +57,22 @@ def load_project_lfs(project: Project) -> Any:
     paths = [*map(project.path, project.votes.lfs)]
     if not paths:
         return None
-    if project.task == "spans":
+    if project.task == SPANS:
         return load_span_lfs(*paths)
-    return load_lfs(*paths) if project.task == "one label" else load_multilabel_lfs(*paths)
+    return load_lfs(*paths) if project.task == ONE_LABEL else load_multilabel_lfs(*paths)
 
 
 def _apply(project: Project, lfs: Any, split: Any, labels: Any, **how: Any) -> Any:
     """Return the votes of labeling functions on a split; `how` are options of `apply_lfs`."""
-    if project.task == "spans":  # there is no cache and no timeout
+    if project.task == SPANS:  # there is no cache and no timeout
         return apply_span_lfs(lfs, split, labels=labels, on_error=how["on_error"])
-    if project.task == "several labels":
+    if project.task == SEVERAL_LABELS:
         return apply_multilabel_lfs(lfs, split.rows, labels=labels.names, ids="id", **how)
     return apply_lfs(lfs, split.rows, labels=labels, ids="id", **how)
 
 
 def _read(project: Project, path: Path, labels: Any) -> Any:
-    if project.task == "several labels":
+    if project.task == SEVERAL_LABELS:
         return read_multilabel_votes(path, labels=labels.names)
     return read_votes(path, labels=labels)
 
@@ -110,11 +111,7 @@ def cast_votes(project: Project, rows: ProjectRows, cache: Path) -> VotesBySplit
 
 
 def cast_enabled(
-    project: Project,
-    state: LFState,
-    splits: Mapping[str, Split],
-    labels: LabelSpace,
-    cache: Path,
+    project: Project, state: LFState, splits: Mapping[str, Any], labels: Any, cache: Path
 ) -> VotesBySplit:
     """Return the votes of the labeling functions that are switched on and can vote on the rows.
 
@@ -123,43 +120,56 @@ def cast_enabled(
     try:
         return _cast(project, state, splits, labels, cache)
     except WieselError:
-        problems = _problems(state, splits, labels)
+        problems = _problems(project, state, splits, labels)
         if not problems:
             raise
         return _cast(project, state.without(problems), splits, labels, cache)
 
 
 def _cast(
-    project: Project,
-    state: LFState,
-    splits: Mapping[str, Split],
-    labels: LabelSpace,
-    cache: Path,
+    project: Project, state: LFState, splits: Mapping[str, Any], labels: Any, cache: Path
 ) -> VotesBySplit:
     if not state.voting:
         nobody = {name: _nobody(split, labels) for name, split in splits.items()}
         return VotesBySplit(nobody, state=state)
-    lfs, log = LoadedLFs(tuple(state.voting)), FailureLog()
+    log = FailureLog()
     kept = VoteCache(cache / "lf_votes.sqlite")
     how = {"cache": kept, "on_error": log, "timeout": project.votes.timeout}
-    votes = {name: _apply(project, lfs, split, labels, **how) for name, split in splits.items()}
+    votes = {
+        name: _apply(project, state.voting, split, labels, **how) for name, split in splits.items()
+    }
     return VotesBySplit(votes, failures=log, state=state)
 
 
-def _problems(state: LFState, splits: Mapping[str, Split], labels: LabelSpace) -> dict[str, str]:
+def _problems(
+    project: Project, state: LFState, splits: Mapping[str, Any], labels: Any
+) -> dict[str, str]:
     """Return why labeling functions cannot vote on these rows, by name: each tries one row."""
     found = {}
     for lf in state.voting:
         try:
             for split in splits.values():
-                apply_lfs(lf, split.rows.head(1), labels=labels, on_error=FailureLog())
+                _apply(project, [lf], _first(split), labels, on_error=FailureLog())
         except WieselError as error:
             found[lf.name] = str(error)
     return found
 
 
-def _nobody(split: Split, labels: LabelSpace) -> VoteMatrix:
-    """Return a vote matrix in which the only voter never votes."""
-    return VoteMatrix.from_dense(
-        as_indices(np.full((len(split), 1), ABSTAIN)), labels, ["nobody"], ids=split.ids.to_numpy()
-    )
+def _first(split: Split | Documents) -> Split | Documents:
+    """Return the first row of a split."""
+    if isinstance(split, Documents):
+        return split.select(slice(0, 1))
+    return Split(split.rows.head(1), split.gold[:1])
+
+
+def _nobody(split: Any, labels: Any) -> Any:
+    """Return votes in which the only voter never votes."""
+    names = ["nobody"]
+    if isinstance(split, Documents):
+        nothing = as_indices(np.full((split.n_tokens, 1), ABSTAIN))
+        return TokenVotes(split, VoteMatrix.from_dense(nothing, labels.tags, names))
+    ids = split.ids.to_numpy()
+    if isinstance(labels, MultiLabelSpace):
+        nothing = np.full((len(split), 1, len(labels)), ABSTAIN)
+        return MultiLabelVotes.from_dense(nothing, labels.names, names, ids)
+    return VoteMatrix.from_dense(as_indices(np.full((len(split), 1), ABSTAIN)), labels, names, ids)

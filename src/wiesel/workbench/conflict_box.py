@@ -75,7 +75,7 @@ class ConflictBox:
 
     def _pairs(self) -> list[Pair]:
         """Return the pairs that disagree, those with most conflicts first."""
-        votes = self.desk.space.votes
+        votes, _ = self.desk.space.vote_cells()
         if votes.n_votes == 0 or votes.n_voters < 2:
             return []
         counts = pair_counts(votes)

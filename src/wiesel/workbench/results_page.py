@@ -11,10 +11,10 @@ from wiesel.evaluation.comparison import mcnemar
 from wiesel.evaluation.intervals import paired_interval
 from wiesel.project.labels import missing_dev_labels
 from wiesel.project.next_steps import NextStep, next_steps
+from wiesel.project.rows import positions
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
 from wiesel.project.slices import ErrorBucket, error_buckets
-from wiesel.project.workspace import positions
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
@@ -173,7 +173,7 @@ class ResultsPage:
         splits = [name for name in ("test", "dev", "train") if name in there]
         if self.split not in splits:
             self.split = splits[0]
-        view = view_run(run, self.split, labels)
+        view = self.desk.space.view(run, self.split)
         space = self.desk.space
         if not view.has_gold:
             return view, None, splits, [], next_steps(space, run, view, None, [])
