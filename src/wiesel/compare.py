@@ -4,14 +4,14 @@ import copy
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from torch import Tensor
 
-from wiesel.analysis.table import UNKNOWN, Column, Table, text
+from wiesel.analysis.table import UNKNOWN, Column, Table
 from wiesel.catalog import method
 from wiesel.end_to_end import Committee, EndToEndModel, Supervised, TwoStage
 from wiesel.end_to_end.checks import is_classifier
@@ -72,14 +72,13 @@ _SHOWN_OF_SPANS = {
 """The scores for spans that are shown."""
 
 
-def compare(  # noqa: PLR0913 - the arguments of fit and evaluate together
+def compare(
     methods: Iterable[str | Model] | Mapping[str, Model | Mapping[str, Any]],
     X: Any,
     votes: VoteMatrix,
     *,
     test: tuple[Any, Any],
-    validation: tuple[Any, Any] | None = None,
-    gold: Any = None,
+    validation: tuple[Any, Any] | Gold | None = None,
     end_model: Any = "mlp",
     seeds: Sequence[int] = (0,),
 ) -> Table:
@@ -88,7 +87,7 @@ def compare(  # noqa: PLR0913 - the arguments of fit and evaluate together
     Methods are names (of `wiesel methods`), names with options, or your own models by name. A label
     model trains the end model on its soft labels. `end_model` is a name or a module, for label
     models and methods given by name. All of these use the same data and training, and average five
-    networks. `validation` and `gold` are those of `fit`.
+    networks. `validation` is that of `fit`, or a `wiesel.Gold`, whose labels `fit` gets as `gold`.
 
     Intervals are over the test items, and over seeds. Each method's accuracy is compared with the
     first one's on the same items, and p-values are corrected for their number (Holm). The last
@@ -104,7 +103,8 @@ def compare(  # noqa: PLR0913 - the arguments of fit and evaluate together
     >>> table.frame["method"].to_list()
     ['majority_vote', 'snorkel', "always 'class_1'"]
     """
-    task = {"X": X, "votes": votes, "test": test, "validation": validation, "gold": gold}
+    key = "gold" if isinstance(validation, Gold) else "validation"
+    task = {"X": X, "votes": votes, "test": test, key: validation}
     with one_line():
         judged = _runs(methods, task, end_model, seeds)
     return score_table(judged_rows(judged), conclusion=verdict_of(judged))
@@ -301,9 +301,10 @@ def _matrix(X: Any) -> npt.NDArray[Any] | None:
     if len(inputs) * inputs.item_bytes > _MOST_BYTES:
         return None
     batch = inputs.take(np.arange(len(inputs)))
-    if not isinstance(batch, Tensor) or batch.ndim != 2 or not batch.is_floating_point():
+    if isinstance(batch, dict) or batch.ndim != 2:
         return None
-    return batch.numpy(force=True)
+    matrix: npt.NDArray[Any] = np.asarray(batch)
+    return matrix if matrix.dtype.kind == "f" else None
 
 
 def logistic_proba(X: Any, y: Any, new: Any, n_classes: int) -> npt.NDArray[np.float64]:
@@ -417,7 +418,7 @@ def score_table(
             *(pl.col(name).first() for name in once if name in rows[0]),
         )
     )
-    columns = [*map(text, keys)]
+    columns = [Column(key, itemgetter(key), numeric=False) for key in keys]
     if frame["seeds"].max() != 1:
         columns.append(Column("seeds", lambda row: f"{row['seeds']}"))
     shown = _SHOWN_OF_LABELS if "micro_f1" in names else _SHOWN

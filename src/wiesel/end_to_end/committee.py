@@ -155,6 +155,7 @@ class Committee(ExplainedModel):
         self._keep_members(fitted, 0 if gold is None else len(gold), compared)
         if gold is not None and learns:
             learn_gold(self, gold)
+            self._weigh_labels()
         elif gold is not None and gold.sample is not None:
             self._tune(gold.sample, gold.sample.proba_by(self.end_model_))
         return self
@@ -163,7 +164,7 @@ class Committee(ExplainedModel):
         """Learn a few gold items, as `EndToEndModel.fine_tune`; they replace the offsets."""
         done = super().fine_tune(X, y)
         self.offsets_ = None
-        self.end_model_ = self._average()
+        self._weigh_labels()
         return done
 
     def soft_labels(self, X: Any, votes: Any) -> npt.NDArray[np.float64]:
@@ -330,13 +331,15 @@ class Committee(ExplainedModel):
         weights = {name: weight for name, _, weight in members}
         return self.task_.mean_effects(parts, weights, votes, self.copies_)
 
-    def weigh_labels(self, share: float) -> None:
-        """Set the share of the members that learned gold labels alone."""
-        of_gold = np.array([isinstance(member, Supervised) for member in self.members_])
-        weights = np.array(list(self.member_weights_.values()))
-        for rows, total in ((of_gold, share), (~of_gold, 1 - share)):
-            weights[rows] *= total / weights[rows].sum()
-        self.member_weights_ = dict(zip(self.member_weights_, weights.tolist(), strict=True))
+    def _weigh_labels(self) -> None:
+        """Give the members that learned labels alone the share that labels decided, if they did."""
+        share = self.selection_["trained_on_gold"].get("alone")
+        if share is not None:
+            of_gold = np.array([isinstance(member, Supervised) for member in self.members_])
+            weights = np.array(list(self.member_weights_.values()))
+            for rows, total in ((of_gold, share), (~of_gold, 1 - share)):
+                weights[rows] *= total / weights[rows].sum()
+            self.member_weights_ = dict(zip(self.member_weights_, weights.tolist(), strict=True))
         self.end_model_ = self._average()
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:

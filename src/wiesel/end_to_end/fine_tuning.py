@@ -177,17 +177,17 @@ def learn_gold(model: Any, gold: GoldItems) -> None:
         networks, weights = [network for network, _ in stack], [weight for _, weight in stack]
         parts.append((np.sum(weights, axis=0), _learned(model, networks, weights, gold, pull)))
     sample: Any = gold.sample
+    share = None
     if len(parts) == len(stacks) == 2 and sample is not None:
         places = [*stacks]
         alone, others = parts[places.index(0.0)], parts[1 - places.index(0.0)]
-        share = float(alone[0] / (alone[0] + others[0]))
+        before = float(alone[0] / (alone[0] + others[0]))
         pair = alone[1][gold.random], others[1][gold.random]
-        share = supported_share(share, *pair, sample.gold)
-        model.weigh_labels(share)
+        share = supported_share(before, *pair, sample.gold)
         parts = [(np.asarray(share), alone[1]), (np.asarray(1 - share), others[1])]
     total = np.sum([weight for weight, _ in parts], axis=0)
     proba = np.sum([weight / total * own for weight, own in parts], axis=0)
-    keep_honest(model, gold, proba)
+    keep_honest(model, gold, proba, share)
 
 
 def supported_share(share: float, own: Array, others: Array, gold: npt.NDArray[np.int64]) -> float:
@@ -216,8 +216,13 @@ def gold_folds(gold: npt.NDArray[np.int64], seed: int) -> list[npt.NDArray[np.in
     return stratified_folds(gold, min(_FOLDS, len(gold)), seed)
 
 
-def keep_honest(model: "EndToEndModel", gold: GoldItems, proba: Array) -> None:
-    """Keep honest predictions of gold items; calibrate on the random ones, and tune thresholds."""
+def keep_honest(
+    model: "EndToEndModel", gold: GoldItems, proba: Array, share: float | None = None
+) -> None:
+    """Keep honest predictions of gold items; calibrate on the random ones, and tune thresholds.
+
+    `share` is what the networks count that learned labels alone, if labels decided it.
+    """
     rows = np.flatnonzero(gold.random)
     sample: Any = gold.sample
     if sample is not None and getattr(model, "calibrated", False):
@@ -232,7 +237,8 @@ def keep_honest(model: "EndToEndModel", gold: GoldItems, proba: Array) -> None:
         both = np.concatenate([earlier.proba, proba])
         learned = LearnedGold(earlier.items + learned.items, both)
     model.learned_gold_ = learned
-    model.selection_ = {**model.selection_, "trained_on_gold": {"items": len(learned.items)}}
+    trained = {"items": len(learned.items)} | ({} if share is None else {"alone": share})
+    model.selection_ = {**model.selection_, "trained_on_gold": trained}
 
 
 def _learned(
