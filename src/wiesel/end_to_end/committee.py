@@ -33,10 +33,12 @@ from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
+from wiesel.end_to_end.with_votes import check_vote_levels, learned_levels, with_votes
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
+from wiesel.row_ids import in_order_of
 from wiesel.tasks import OneLabelTask, Task
 from wiesel.training import History, Objective
 
@@ -46,6 +48,8 @@ Members = dict[str, EndToEndModel]
 
 _GOLD = "gold"
 """The name of the member that learns gold labels alone."""
+_VOTE_LEVELS = (0.5, 0.5)
+"""How much networks and soft labels are worth together, before gold tells."""
 _SHRINKAGE = 50.0
 """With this many gold items, a network that learned them alone counts half as much as others."""
 _SEEDS_APART = 50
@@ -105,6 +109,10 @@ class Committee(ExplainedModel):
     offsets_: Any = field(init=False, repr=False)
     """What is added to the logits of the average, one number for each class: without gold, the
     shares of its predictions become the class balance. None with gold or members of your own."""
+    vote_levels_: Any = field(init=False, repr=False)
+    """How much the logits of the networks and of the soft labels are worth where predictions use
+    votes, and what is added for each class; None is half of each, as long as no gold with votes was
+    learned."""
     copies_: dict[str, Any] = field(init=False, repr=False)
     """Maps each voter that is a copy to the voter it copies; with several labels, by label."""
 
@@ -157,7 +165,51 @@ class Committee(ExplainedModel):
             learn_gold(self, gold)
         elif gold is not None and gold.sample is not None:
             self._tune(gold.sample, gold.sample.proba_by(self.end_model_))
+        self._learn_vote_levels(gold if learns else None)
         return self
+
+    def _learn_vote_levels(self, gold: GoldItems | None) -> None:
+        self.vote_levels_ = None
+        if gold is None or gold.votes is None or self.task_.kind != OneLabelTask.kind:
+            return
+        inputs, votes = gold.known.inputs, gold.votes
+        known = np.flatnonzero(votes.covered)
+        if len(known):
+            proba, soft = self.out_of_fold_proba(inputs), self.soft_labels(inputs, votes)
+            truth = np.asarray(gold.known.gold)[known]
+            self.vote_levels_ = learned_levels(proba[known], soft[known], truth, _VOTE_LEVELS)
+
+    def predict_proba(self, X: Any, votes: Any = None) -> npt.NDArray[np.float64]:
+        """Return P(class) of every item: (n_items, n_classes), as in `labels_.names`.
+
+        With `votes` on the items, such as answers of the language models that it learned from, the
+        soft labels of the members count, too, where there are any: ::
+
+            softmax(b + l_networks log P_networks(class | x) + l_votes log P_members(class | votes))
+
+        The levels and b are learned from gold items with votes; without them both levels are 0.5.
+        """
+        proba = super().predict_proba(X)
+        if votes is None:
+            return proba
+        if self.task_.kind != OneLabelTask.kind:
+            raise ParameterError(
+                "Predictions that use votes are for items with one label: leave the votes out."
+            )
+        votes = in_order_of(X, votes, "votes", "X")
+        if len(proba) != votes.n_items:
+            raise ParameterError(f"X has {len(proba)} items, the votes have {votes.n_items}.")
+        levels, offsets = self.vote_levels_ or (_VOTE_LEVELS, 0.0)
+        return with_votes(proba, self.soft_labels(X, votes), votes.covered, levels, offsets)
+
+    def predict(self, X: Any, votes: Any = None) -> Any:
+        """Return the name of the predicted class of every item, or its labels as a tuple.
+
+        With `votes`, it is the most probable class by `predict_proba(X, votes)`, without threshold.
+        """
+        if votes is None:
+            return super().predict(X)
+        return self.task_.decide(self.predict_proba(X, votes), None, X)
 
     def fine_tune(self, X: Any, y: Any) -> FineTuning:
         """Learn a few gold items, as `EndToEndModel.fine_tune`; they replace the offsets."""
@@ -186,6 +238,9 @@ class Committee(ExplainedModel):
             "copies": self.copies_,
             "offsets": None if self.offsets_ is None else np.asarray(self.offsets_).tolist(),
             "own_members": self.members is not None,
+            "vote_levels": None
+            if self.vote_levels_ is None
+            else [part.tolist() for part in self.vote_levels_],
         }
 
     @classmethod
@@ -210,6 +265,8 @@ class Committee(ExplainedModel):
         model.copies_ = model.task_.check_copies(saved.values["copies"], model.voters_)
         model.members_ = tuple(members)
         model.offsets_ = model.task_.check_offsets(saved.values.get("offsets"))
+        levels = saved.values.get("vote_levels")
+        model.vote_levels_ = check_vote_levels(levels, model.task_.n_classes)
         model.end_model_ = model._average()
         return model
 

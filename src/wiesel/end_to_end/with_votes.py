@@ -1,5 +1,6 @@
 """Predictions that use the votes on an item where there are any, and the model alone elsewhere."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -7,18 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.committee import Committee
-from wiesel.errors import NotFittedError, ParameterError
+from wiesel.errors import NotFittedError, ParameterError, SavedModelError
 from wiesel.label_models import LabelModel
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix
 
-__all__ = ["WithVotes"]
+__all__ = ["WithVotes", "check_vote_levels", "learned_levels", "with_votes"]
 
 Array = npt.NDArray[np.float64]
 
 _LEAST = 1e-6
+_LEVELS = (0.5, 1.0)
+_PRIOR_LABELS = 4.0
 
 
 @dataclass(eq=False)
@@ -45,7 +47,7 @@ class WithVotes:
 
     model: EndToEndModel
     label_model: LabelModel
-    prior_labels: float = 4.0
+    prior_labels: float = _PRIOR_LABELS
     """How many gold labels it takes to change the levels by much."""
 
     levels_: Array = field(init=False, repr=False)
@@ -55,24 +57,24 @@ class WithVotes:
     def fit(self, X: Any, votes: VoteMatrix, gold: Any) -> Self:
         """Learn how to combine both from items with gold labels (None where it is unknown).
 
-        They should not be items that the model was trained on; a committee, which trains on its
-        validation items too, predicts these by networks that have not seen them.
+        They should not be items that the model was trained on; gold that it has learned is
+        predicted by networks that have not seen it.
         """
         check_number(self, "prior_labels", self.prior_labels, low=1e-6)
         truth = votes.labels.indices(gold, allow_unknown=True)
         known = np.flatnonzero((truth != ABSTAIN) & votes.covered)
         if not len(known):
             raise ParameterError("WithVotes learns from gold labels of items with votes: got none.")
-        proba = self.model.predict_proba(X)
+        proba = self.model.out_of_fold_proba(X)
         if len(proba) != votes.n_items or len(truth) != votes.n_items:
             raise ParameterError(
                 f"X has {len(proba)} items, the votes {votes.n_items}, gold {len(truth)}: give the "
                 "same items in the same order."
             )
-        if isinstance(self.model, Committee):
-            proba[known] = self.model.out_of_fold_proba(X[known], truth[known])
-        logs = _logs(proba, self.label_model.predict_proba(votes))[:, known]
-        self.levels_, self.offsets_ = _learned(logs, truth[known], self.prior_labels)
+        soft = self.label_model.predict_proba(votes)
+        self.levels_, self.offsets_ = learned_levels(
+            proba[known], soft[known], truth[known], _LEVELS, self.prior_labels
+        )
         return self
 
     def predict_proba(self, X: Any, votes: VoteMatrix | None = None) -> Array:
@@ -84,10 +86,8 @@ class WithVotes:
             return proba
         if len(proba) != votes.n_items:
             raise ParameterError(f"X has {len(proba)} items, the votes have {votes.n_items}.")
-        logs = _logs(proba, self.label_model.predict_proba(votes))
-        logits = self.offsets_ + np.tensordot(self.levels_, logs, 1)
-        proba[votes.covered] = np.exp(_log_softmax(logits[votes.covered]))
-        return proba
+        soft = self.label_model.predict_proba(votes)
+        return with_votes(proba, soft, votes.covered, self.levels_, self.offsets_)
 
     def predict(self, X: Any, votes: VoteMatrix | None = None) -> npt.NDArray[Any]:
         """Return the name of the most probable class of every item."""
@@ -96,16 +96,53 @@ class WithVotes:
         return found
 
 
+def with_votes(
+    proba: Array,
+    soft_labels: Array,
+    covered: npt.NDArray[np.bool_],
+    levels: Sequence[float] | Array,
+    offsets: Array | float = 0.0,
+) -> Array:
+    """Return P(class) from a model's and from soft labels, where there are votes.
+
+    >>> with_votes(np.array([[0.5, 0.5]]), np.array([[0.8, 0.2]]), np.array([True]), (1.0, 1.0))
+    array([[0.8, 0.2]])
+    """
+    found: Array = np.array(proba, dtype=np.float64)
+    logits = offsets + np.tensordot(np.asarray(levels), _logs(proba, soft_labels), 1)
+    found[covered] = np.exp(_log_softmax(logits[covered]))
+    return found
+
+
+def check_vote_levels(saved: Any, n_classes: int) -> tuple[Array, Array] | None:
+    """Return the levels and offsets that were saved, checked; None if there are none."""
+    if saved is None:
+        return None
+    levels, offsets = (np.asarray(part, dtype=np.float64) for part in saved)
+    finite = np.isfinite(levels).all() and np.isfinite(offsets).all()
+    if levels.shape != (2,) or offsets.shape != (n_classes,) or not finite:
+        raise SavedModelError("The saved levels of model and votes do not fit its classes.")
+    return levels, offsets
+
+
 def _logs(*probas: Array) -> Array:
     return np.log(np.clip(np.stack(probas), _LEAST, 1))
 
 
-def _learned(logs: Array, truth: npt.NDArray[np.int64], prior_labels: float) -> tuple[Array, Array]:
+def learned_levels(
+    proba: Array,
+    soft_labels: Array,
+    truth: npt.NDArray[np.int64],
+    prior: Sequence[float],
+    prior_labels: float = _PRIOR_LABELS,
+) -> tuple[Array, Array]:
+    """Return the levels and offsets under which both together predict known classes best."""
     from scipy.optimize import minimize
 
+    logs = _logs(proba, soft_labels)
     n_classes = logs.shape[2]
     one_hot = np.eye(n_classes)[truth]
-    start = np.concatenate([[0.5, 1.0], np.zeros(n_classes)])
+    start = np.concatenate([prior, np.zeros(n_classes)])
     ridge = np.concatenate([[prior_labels] * 2, [prior_labels / 4] * n_classes])
 
     def loss(learned: Array) -> tuple[float, Array]:
