@@ -45,6 +45,7 @@ BY_NAME = (
     "suggest",
     "suggested_precision",
     "unseen_tables",
+    "with_votes",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)
 MODULES = {
