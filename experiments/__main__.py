@@ -44,6 +44,7 @@ BY_NAME = (
     "multilabel",
     "suggest",
     "suggested_precision",
+    "text_features",
     "unseen_tables",
     "with_votes",
 )

@@ -7,6 +7,7 @@ from torch import nn
 from wiesel import Committee, EndToEndModel, LabelModel, MajorityVote, TwoStage, WeaSEL
 from wiesel.catalog import METHODS
 from wiesel.end_to_end.readings import EvidenceLabelModel
+from wiesel.spans import REGISTRY as OF_SPANS
 from wiesel.testing import ContractError, check_scikit_learn
 
 NET = nn.Linear(2, 2)
@@ -31,7 +32,10 @@ N_ITER = {
     "check_non_transformer_estimators_n_iter": "the length of `evidence_` tells the iterations"
 }
 FURTHER: dict[str, dict[str, str]] = {
-    **dict.fromkeys(["dawid_skene", "one_coin", "data_programming", "glad", "mace"], N_ITER),
+    **dict.fromkeys(
+        ["dawid_skene", "ordinal_dawid_skene", "one_coin", "data_programming", "glad", "mace"],
+        N_ITER,
+    ),
     "weasel": {
         "check_parameters_default_constructible": "the default of `start` is an estimator",
     },
@@ -39,9 +43,11 @@ FURTHER: dict[str, dict[str, str]] = {
 """The same for single methods."""
 
 CHECKED = {
-    name: found for name, found in METHODS.items() if not issubclass(found.cls, EvidenceLabelModel)
+    name: found
+    for name, found in METHODS.items()
+    if name not in OF_SPANS and not issubclass(found.cls, EvidenceLabelModel)
 }
-"""Label models that use features or gold need more than `fit(X, y)` gives."""
+"""Methods that need no more than `fit(X, y)` gives: no features, gold or texts beside votes."""
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from wiesel import MajorityVote, TextFeatures, TwoStage, VoteMatrix, keywords
-from wiesel.features.cache import cached_array
+from wiesel.features.text import cached_array
 from wiesel.io import LabelStore, read_rows, read_votes, write_rows, write_votes
 from wiesel.io.vote_parts import KeptSums
 from wiesel.lfs import VoteCache

@@ -19,7 +19,7 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_method_of_one_label_is_fitted():
-    assert {*LABEL_MODELS, *EVIDENCE, *END_TO_END, "two_stage"} == set(METHODS)
+    assert {*LABEL_MODELS, *EVIDENCE, *END_TO_END, "two_stage", "hidden_markov"} == set(METHODS)
 
 
 @pytest.mark.slow

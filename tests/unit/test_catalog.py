@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from wiesel import catalog, end_to_end, label_models
+from wiesel import catalog, end_to_end, label_models, spans
 from wiesel.catalog import METHODS, method
 from wiesel.end_to_end import EndToEndModel, readings
 from wiesel.errors import ParameterError
@@ -13,7 +13,7 @@ from wiesel.parameters import Parameterized
 
 
 def test_all_registries_are_in_one_view():
-    parts = (label_models.REGISTRY, readings.REGISTRY, end_to_end.REGISTRY)
+    parts = (label_models.REGISTRY, spans.REGISTRY, readings.REGISTRY, end_to_end.REGISTRY)
     assert set(METHODS) == {name for part in parts for name in part}
     assert len(METHODS) == sum(map(len, parts))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from torch import nn
 
-from wiesel import MajorityVote, Supervised, WeaSEL, end_to_end, label_models, multilabel, spans
+from wiesel import MajorityVote, WeaSEL, end_to_end, label_models, multilabel, spans
 from wiesel.errors import ParameterError
 from wiesel.nn import EncoderLayers, GraphLayers
 from wiesel.parameters import Parameterized
@@ -142,17 +142,6 @@ def test_tau_2_is_a_name_or_a_number_from_zero():
     WeaSEL(nn.Linear(3, 2), tau_2=0).check_options()
     with pytest.raises(ParameterError, match="'tau_2' option"):
         WeaSEL(nn.Linear(3, 2), tau_2=-0.001).check_options()
-
-
-@pytest.mark.parametrize("fold", [(0, 2), (1, 2), (4, 5)])
-def test_a_fold_is_one_of_at_least_two(fold: tuple[int, int]):
-    Supervised(nn.Linear(3, 2), fold=fold).check_options()
-
-
-@pytest.mark.parametrize("fold", [(0, 1), (2, 2), (-1, 2), (0.5, 2), (0, 2.5)])
-def test_no_other_fold_is_taken(fold: tuple[int, int]):
-    with pytest.raises(ParameterError, match="'fold' option of Supervised"):
-        Supervised(nn.Linear(3, 2), fold=fold).check_options()
 
 
 @pytest.mark.parametrize(("option", "low"), [("workers", 1), ("cpus", 1), ("retries", 0)])

@@ -84,18 +84,27 @@ def test_from_an_empty_project_to_a_trained_model(serve, open_page, empty_projec
     page = open_page(f"{server.address}/lfs")
     page.wait_for_selector("text=There is no labeling function yet")
 
-    page.goto(f"{server.address}/label")
+    page.wait_for_selector(".first-step-now >> text=1 Look at rows")
+    page.wait_for_selector(".first-steps-go")
+
+    page.goto(f"{server.address}/label?way=random")
     label_rows(page, 20, "ada")
-    assert len(labels(empty_project)) == 20
+    assert labels(empty_project)["purpose"].to_list() == ["evaluate"] * 20
+    page.wait_for_selector(".first-step-done >> text=Label 20 rows")
 
     page.goto(f"{server.address}/lfs")
     judge(page, 7, 3)
+    page.wait_for_selector(".first-step-done >> text=Judge proposals")
     assert len(rules(empty_project)) == 7
     page.wait_for_function("document.querySelectorAll('.lf-table tbody tr').length == 7")
 
     lf_from_marked_words(page, server.address, empty_project)
     train(page, server.address, empty_project)
     results(page, server.address, empty_project)
+
+    page.wait_for_selector(".first-steps-hint >> text=You have a classifier")
+    page.click(".first-steps-close")
+    page.wait_for_selector(".first-steps", state="hidden")
 
     server.kill()
     assert len(labels(empty_project)) == 20
@@ -106,6 +115,11 @@ def test_from_an_empty_project_to_a_trained_model(serve, open_page, empty_projec
     page.wait_for_selector(".train-runs tbody tr")
     page.click("text=Label")
     page.wait_for_selector("text=20 rows labeled")
+    page.wait_for_timeout(1000)  # closed for good, also after a restart
+    assert not page.locator(".first-steps").is_visible()
+    page.keyboard.press("?")
+    page.click("text=Show the first steps")
+    page.wait_for_selector(".first-steps-list")
 
 
 def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
@@ -119,6 +133,10 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     page.wait_for_selector(".data-rows.w-ready")  # until then votes may still be put in
     page.click("tr.w-open:has-text('sign in') >> nth=0")
     page.wait_for_selector(".row-text:has-text('sign in')")
+    for step in ("after", "before"):  # three rows are looked at, as the first step says
+        head = page.inner_text(".q-dialog h2")
+        page.click(f".row-{step}")
+        page.wait_for_function(f"document.querySelector('.q-dialog h2').innerText != '{head}'")
     dialog = page.locator(".q-dialog")
     words = dialog.locator(".lf-words input")
     until(lambda: mark_words(page), lambda: expect(words).to_have_value("sign in", timeout=30_000))
@@ -215,6 +233,8 @@ def results(page: Any, address: str, project: Path) -> None:
         page.wait_for_selector(".blame-replayed >> text=errors of this kind")
         assert "off" in (project / "rules.toml").read_text()
         assert len(rules(project)) == n_on
+        page.reload()
+        page.wait_for_selector(".next-step >> text=the labeling functions are others")
 
 
 def test_two_people_at_once_see_their_agreement_and_settle(serve_once, open_page, read_project):
@@ -322,7 +342,7 @@ def test_a_row_opens_by_keyboard_and_pages_turn(serve_once, open_page, read_proj
     page.keyboard.press("Enter")
     page.wait_for_selector("text=Row train-2")
     page.keyboard.press("Escape")
-    page.click("text=Next")
+    page.click(".data-next")
     page.wait_for_selector("text=page 2 of 400")
 
 
@@ -334,7 +354,7 @@ def test_of_10_000_rows_the_browser_gets_one_page(serve_once, open_page, read_pr
     page.reload()
     page.wait_for_selector("text=page 1 of 400")
     for number in range(2, 12):
-        page.click("text=Next")
+        page.click(".data-next")
         page.wait_for_selector(f"text=page {number} of 400")
     assert page.locator("tr.w-open").count() == 25
     assert sizes

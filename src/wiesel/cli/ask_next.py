@@ -48,9 +48,10 @@ def ask_next(  # noqa: PLR0913 - a command has an argument for each option
     features: FeaturesOf = None,
     question: Question = None,
 ) -> Answer:
-    """List the items to ask a crowd about again: whom, for how much, and when to stop.
+    """List the items to ask a crowd about again.
 
-    Ask, add the answers to the table, and run it again. Few answers at a time are best.
+    It says whom to ask, for how much, and when to stop. Ask, add the answers to the table, and run
+    it again. Few answers at a time are best.
     """
     from wiesel.aggregate import ask_next as plan
     from wiesel.io import read_rows, write_rows

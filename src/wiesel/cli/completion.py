@@ -65,7 +65,7 @@ def end_model_name(incomplete: str) -> Iterable[tuple[str, str]]:
     """Return the end models that start with the given text; nothing is offered after a colon.
 
     >>> [name for name, _ in end_model_name("l")]
-    ['linear', 'lstm']
+    ['linear', 'lstm', 'linear_tagger']
     """
     from wiesel.nn.names import END_MODELS
 

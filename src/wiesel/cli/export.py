@@ -30,7 +30,7 @@ def export(
     torch: Annotated[bool, typer.Option("--torch", help="Write MODEL.pt2.")] = False,
     end_model: EndModelName = None,
 ) -> Answer:
-    """Write a model as one file, and check that it predicts the same.
+    """Write a model as one file, and check its predictions.
 
     An .npz needs only NumPy (`wiesel.runtime`), an .onnx only ONNX Runtime (extra `export`); both
     read raw texts or columns. A .pt2 (`torch.export`) holds any network, which reads vectors.

@@ -24,11 +24,11 @@ def monitor(
         float, typer.Option(min=1e-6, max=0.5, help="The share of false alarms.")
     ] = 0.05,
 ) -> Answer:
-    """Compare new rows with those of training: exit code 3 if they have changed.
+    """Tell whether new rows differ from those of training.
 
-    Features, predicted shares, confidence, with votes the coverage of every labeling function and
-    how often the model agrees with it, and with gold labels the accuracy. Only Python files that
-    --lfs names are run.
+    The exit code is 3 if they have changed. It compares features, predicted shares, confidence,
+    with votes the coverage of every labeling function and how often the model agrees with it, and
+    with gold labels the accuracy. Only Python files that --lfs names are run.
     """
     from wiesel.io import explained, read_rows
     from wiesel.project.monitoring import DRIFT

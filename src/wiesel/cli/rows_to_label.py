@@ -19,10 +19,11 @@ def rows_to_label(
     ] = "recommended",
     seed: Annotated[int, typer.Option(help="The seed of the random rows.")] = 0,
 ) -> Answer:
-    """List the rows to label next: one of each kind that the votes leave unsure, some at random.
+    """List the rows to label next.
 
-    The list says how each row was chosen: only random ones count for figures and thresholds, all of
-    them for learning. conflict, uncertain and a voter's rows are for looking at the data.
+    They are one of each kind that the votes leave unsure, and some at random. The list says how
+    each row was chosen: only random ones count for figures and thresholds, all of them for
+    learning. conflict, uncertain and a voter's rows are for looking at the data.
 
     As with `wiesel run`, this runs the Python code of the project.
     """

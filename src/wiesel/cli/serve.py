@@ -34,10 +34,10 @@ def serve(
     ] = 10.0,
     end_model: EndModelName = None,
 ) -> Answer | None:
-    """Answer predictions over HTTP: POST /predict, GET /health, /metrics, /model, /openapi.json.
+    """Answer predictions over HTTP.
 
-    Rows are JSON objects with the columns that the model reads. Requests are predicted in batches.
-    No code of the model is run.
+    POST /predict; GET /health, /metrics, /model, /openapi.json. Rows are JSON objects with the
+    columns that the model reads. Requests are predicted in batches. No code of the model is run.
     """
     try:
         import uvicorn

@@ -29,9 +29,10 @@ def workbench(
     ] = "127.0.0.1",
     show: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> Answer | None:
-    """Open the workbench of a project in the browser, or make a project from a table there.
+    """Open the workbench of a project or a table.
 
-    As with `wiesel run`, this runs the Python code of the project.
+    A table becomes a project beside it. As with `wiesel run`, this runs the Python code of the
+    project.
     """
     from wiesel.project.settings import read_project
     from wiesel.project.starter import project_of

@@ -99,7 +99,7 @@ class InputVectors(NamedTuple):
             else:
                 yield chunk, self._with_units(self._numbers(batch))
 
-    def _numbers(self, batch: Any) -> Array:
+    def _numbers(self, batch: Any) -> Numbers:
         is_numbers = isinstance(batch, Tensor) and batch.is_floating_point()
         width = batch[0].numel() if is_numbers else 0
         if width != self.width:
@@ -108,10 +108,11 @@ class InputVectors(NamedTuple):
                 f"An item of X has {found}, but the model learned from {self.width}: "
                 "give the same kind of features as to fit."
             )
-        numbers: Array = batch.flatten(1).double().numpy()
+        # As they are: sums and products convert them to double precision without another copy.
+        numbers: Numbers = batch.flatten(1).numpy()
         return numbers
 
-    def _with_units(self, numbers: Array) -> Array:
+    def _with_units(self, numbers: Numbers) -> Numbers:
         if self.units is None:
             return numbers
         return np.hstack([numbers, np.maximum(numbers @ self.units[:-1] + self.units[-1], 0)])
@@ -125,7 +126,7 @@ class InputVectors(NamedTuple):
         sample = _sampled(rows, most)
         parts = [part for _, part in self.read(sample)]
         if not sp.issparse(parts[0]):
-            return _directions(np.concatenate(parts))
+            return _directions(np.concatenate(parts, dtype=np.float64))
         tokens = sp.vstack(parts, format="csr")
         rarity = np.log(len(sample) / (1 + np.bincount(tokens.indices, minlength=self.width)))
         weights = sp.diags_array(np.maximum(rarity, 0.0))

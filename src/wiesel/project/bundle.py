@@ -71,7 +71,7 @@ class RowExplanation:
         width = max((len(each.part) for each in shown), default=0)
         lines = [f"  {each.part:<{width}}  {-100 * each.effect:+.0f} points" for each in shown]
         return "\n".join(
-            [f"{self.label!r} with {self.proba:.0%}; without it, this would be:", *lines]
+            [f"{self.label!r} with {100 * self.proba:.0f} %; without it, this would be:", *lines]
         )
 
 
@@ -197,17 +197,18 @@ def save_bundle(
     reference: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a fitted model with its features; `about` goes into the manifest."""
-    reader = FeatureReader(vectors.features, column)
+    reader = None if vectors.features is None else FeatureReader(vectors.features, column)
     manifest, files = end_to_end_contents(model, reader)
     if reference is not None:
         files = {**files, _REFERENCE: json.dumps(reference, ensure_ascii=False).encode()}
     write_folder(Path(path), {**manifest, **about}, files)
 
 
-def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
+def load_bundle(path: FilePath, end_model: Any = None, *, taggers: bool = False) -> Bundle:
     """Return a model and its features; no stored code is run.
 
     `end_model` is a module of the trained architecture; needed if the network is the user's own.
+    Taggers of spans, which read texts instead of rows, are refused unless `taggers`.
     """
     folder = Path(path)
     manifest, files = read_folder(folder)  # once: another run may replace it at any time
@@ -216,7 +217,7 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
         raise SavedModelError(
             f"{path} holds a label model: it needs votes and cannot predict from rows."
         )
-    if model.task_.kind == SpansTask.kind:
+    if model.task_.kind == SpansTask.kind and not taggers:
         raise SavedModelError(f"{path} holds a tagger of spans: use `wiesel spans predict`.")
     # The bundle computes the features first; the model itself takes their output.
     reader, model.reader_ = model.reader_, None

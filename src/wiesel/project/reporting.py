@@ -32,14 +32,12 @@ __all__ = ["report_data"]
 _HEAT_VOTERS = 40
 _LISTED_VOTERS = 100
 _DISAGREEMENTS = 20
-_UNCERTAIN = ("members_disagree", "unknown_balance")
-"""The findings that say how far the figures can be trusted: they come before these."""
 _MEASURES = {"auc": "ROC-AUC", "f1": "F1"}
 
 
 def report_data(outcome: "Outcome") -> ReportData:
     """Return the contents of a run's report."""
-    data, votes = outcome.prepared.data, outcome.prepared.votes
+    data, votes = outcome.data, outcome.prepared.votes
     split = outcome.judged_on
     reports = {} if split is None else {n: r[split] for n, r in outcome.reports.items()}
     names, shares = _agreement(votes.train)
@@ -51,6 +49,7 @@ def report_data(outcome: "Outcome") -> ReportData:
         labels=data.labels,
         story=_summary(outcome),
         figures=_figures(outcome),
+        uncertain=outcome.uncertain,
         voters=voters,
         voter_caption=caption,
         findings=outcome.finding_sentences,
@@ -103,16 +102,15 @@ def _figures(outcome: "Outcome") -> list[tuple[str, str]]:
 
 
 def _summary(outcome: "Outcome") -> list[str]:
-    data, votes, main = outcome.prepared.data, outcome.prepared.votes.train, outcome.main
+    data, votes, main = outcome.data, outcome.prepared.votes.train, outcome.main
     chosen = main.model.selection_
     measure = _MEASURES.get(chosen["by"], chosen["by"])
     sentences = [
         f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, for "
         f"the classes {', '.join(data.labels)}. The method {main.method} trained an end model on "
-        f"them ({data.project.end_model.name} on {data.vectors.kind} features, "
-        f"{data.vectors.shape})."
+        f"them ({data.project.end_model.name} on features: "
+        f"{data.vectors.description})."
     ]
-    sentences += [each.sentence for each in outcome.findings if each.kind in _UNCERTAIN]
     if is_classifier(main.model.end_model):  # type: ignore[attr-defined]
         return sentences
     if "score" not in chosen:
@@ -140,7 +138,7 @@ def _flat(epochs: Any) -> list[int]:
 
 def _dev_gold(outcome: "Outcome") -> tuple[VoteMatrix, Any] | None:
     """Return votes and gold of the dev rows, else of the test rows; None if neither has votes."""
-    votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
+    votes, splits = outcome.prepared.votes.by_split, outcome.data.splits
     for name in ("dev", "test"):
         if name in votes and name in splits:
             return votes[name], splits[name].gold
@@ -225,7 +223,7 @@ def _paired(outcome: "Outcome") -> str:
 
 
 def _threshold_curve(outcome: "Outcome") -> ThresholdCurve | None:
-    data, split = outcome.prepared.data, outcome.judged_on
+    data, split = outcome.data, outcome.judged_on
     if split is None or len(data.labels) != 2:
         return None
     gold = data.splits[split].gold
@@ -238,7 +236,7 @@ def _threshold_curve(outcome: "Outcome") -> ThresholdCurve | None:
 
 def _disagreements(outcome: "Outcome") -> list[Disagreement]:
     """Return the covered training items on which the end model and the soft label disagree."""
-    soft, data = outcome.soft_labels, outcome.prepared.data
+    soft, data = outcome.soft_labels, outcome.data
     if soft is None:
         return []
     proba = outcome.proba["train"]
@@ -251,7 +249,7 @@ def _disagreements(outcome: "Outcome") -> list[Disagreement]:
 
 
 def _disagreement(outcome: "Outcome", row: int) -> Disagreement:
-    data, votes = outcome.prepared.data, outcome.prepared.votes.train[row]
+    data, votes = outcome.data, outcome.prepared.votes.train[row]
     proba, soft = outcome.proba["train"][row], outcome.soft_labels[row]
     names = data.labels.names
     predicted = int(predicted_classes(proba[None], outcome.main.model.threshold_)[0])

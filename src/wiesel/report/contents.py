@@ -129,6 +129,8 @@ class ReportData:
     """References without votes on the same items: the most common class, gold labels alone."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """The training time of each method and reference, in seconds."""
+    uncertain: Sequence[str] = ()
+    """Sentences on what makes all figures uncertain, and what would settle it."""
     thresholds: Sequence[tuple[float, int, int, int, int]] = ()
     """Thresholds, each with true and false positives, false and true negatives."""
     balance: Sequence[BalanceRow] = ()

@@ -12,22 +12,21 @@ from wiesel.report.tables import TableColumn, bar, filter_field, percent_text, s
 __all__ = ["sections"]
 
 
-def sections(data: ReportData) -> list[tuple[str, str]]:
-    """Return the title and the HTML of every nonempty section."""
-    every = [
-        ("Summary", _summary(data)),
-        ("Findings", _findings(data)),
-        ("Evaluation", quality(data)),
-        ("Voters", _voters(data)),
-        ("Class balance", balance(data)),
-        ("Slices", slices(data)),
-        ("Errors", errors(data)),
-        ("Where end model and votes disagree", disagreements(data)),
-        ("Which voters agree", _agreement(data)),
-        ("Training", _training(data)),
-        ("How to reproduce", _reproduce(data)),
-    ]
-    return [(title, body) for title, body in every if body]
+def sections(data: ReportData) -> dict[str, str]:
+    """Return the HTML of every section by its title; empty ones are left out of a page."""
+    return {
+        "Summary": _summary(data),
+        "Findings": _findings(data),
+        "Evaluation": quality(data),
+        "Voters": _voters(data),
+        "Class balance": balance(data),
+        "Slices": slices(data),
+        "Errors": errors(data),
+        "Where end model and votes disagree": disagreements(data),
+        "Which voters agree": _agreement(data),
+        "Training": _training(data),
+        "How to reproduce": _reproduce(data),
+    }
 
 
 def _summary(data: ReportData) -> str:
@@ -35,8 +34,11 @@ def _summary(data: ReportData) -> str:
         f"<div><strong>{escape(value)}</strong><span>{escape(caption)}</span></div>"
         for value, caption in data.figures
     )
-    text = "".join(f"<p>{escape(sentence)}</p>" for sentence in data.story)
-    return f'<div class="tiles">{tiles}</div>{text}'
+    first, text = (
+        "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+        for sentences in (data.uncertain, data.story)
+    )
+    return f'{first}<div class="tiles">{tiles}</div>{text}'
 
 
 def _voters(data: ReportData) -> str:

@@ -21,7 +21,7 @@ from wiesel.spans.hidden_markov import HiddenMarkov
 from wiesel.spans.loading import load_span_lfs
 from wiesel.spans.marking import MarkedText, explain_spans, spans_page
 from wiesel.spans.metrics import SpanReport, evaluate_spans
-from wiesel.spans.patterns import pattern
+from wiesel.spans.patterns import outside, pattern
 from wiesel.spans.prompting import prompt_spans
 from wiesel.spans.spacy_documents import from_spacy, read_docbin, write_docbin
 from wiesel.spans.summary import voter_table
@@ -73,6 +73,7 @@ __all__ = [
     "from_spacy",
     "gazetteer",
     "load_span_lfs",
+    "outside",
     "pattern",
     "prompt_spans",
     "read_annotated",

@@ -2,7 +2,7 @@
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, overload
 
@@ -11,11 +11,19 @@ import numpy.typing as npt
 
 from wiesel.errors import ParameterError, VoteError, listed
 from wiesel.lfs.failures import Failure
+from wiesel.row_ids import in_order_of
 from wiesel.spans.documents import Document, Documents
 from wiesel.spans.reading import runs_of_spans, without_overlaps
 from wiesel.spans.tags import OUTSIDE, Runs, Span, SpanLabels
 
-__all__ = ["Marks", "PythonSpanFunction", "SpanFunction", "check_labels", "span_function"]
+__all__ = [
+    "GivenSpans",
+    "Marks",
+    "PythonSpanFunction",
+    "SpanFunction",
+    "check_labels",
+    "span_function",
+]
 
 
 class Marks(NamedTuple):
@@ -56,8 +64,10 @@ class SpanFunction(ABC):
         """Return the spans it marks in one text, to try it out."""
         text = text.text if isinstance(text, Document) else text
         documents = Documents.from_texts([text])
-        labels = SpanLabels(self.labels or ("X",))
-        return documents.spans_of_runs(self.run(documents, labels).runs, labels)[0]
+        labels = SpanLabels(tuple({*(self.labels or ())} - {OUTSIDE}) or ("X",))
+        names, runs = (*labels.names, OUTSIDE), self.run(documents, labels).runs
+        places = zip(runs.first.tolist(), runs.last.tolist(), runs.label.tolist(), strict=True)
+        return [documents[0].span(first, last, names[label]) for first, last, label in places]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,9 +90,8 @@ class PythonSpanFunction(SpanFunction):
     def run(self, documents: Documents, labels: SpanLabels, stop_at_failure: bool = True) -> Marks:
         """Return the spans of every document; an exception of the function is a failure."""
         spans: list[Any] = []
-        answered = np.ones(len(documents), dtype=bool)
         failures = []
-        for number, document in enumerate(documents):
+        for document in documents:
             try:
                 answer = self.function(document)
                 # A generator runs only here, and may raise.
@@ -96,15 +105,44 @@ class PythonSpanFunction(SpanFunction):
                     raise failure.error() from error
                 failures.append(failure)
                 answer = None
-            answered[number] = answer is not None
-            spans.append([] if answer is None else answer)
-        runs = runs_of_spans(spans, documents, (*labels.names, OUTSIDE), f"{self.name!r}:")
-        kept = without_overlaps(runs)
-        n_overlapping = len(runs.first) - len(kept.first)
-        return Marks(kept, answered, n_overlapping, tuple(failures))
+            spans.append(answer)
+        return _marks_of(spans, documents, labels, self.name, tuple(failures))
 
     def __repr__(self) -> str:
         return f"<span function {self.name}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GivenSpans(SpanFunction):
+    """A voter whose spans exist already: a list for each document, None where it abstained."""
+
+    spans: Any
+    name: str
+    exhaustive: bool = False
+
+    @property
+    def labels(self) -> None:
+        """None: an unknown label is refused together with its document."""
+
+    def run(self, documents: Documents, labels: SpanLabels, stop_at_failure: bool = True) -> Marks:
+        """Return the spans of these documents, which are those that the spans were given for."""
+        spans = list(in_order_of(documents, self.spans, f"{self.name!r}: spans", "the documents"))
+        return _marks_of(spans, documents, labels, self.name)
+
+
+def _marks_of(
+    spans: Sequence[Any],
+    documents: Documents,
+    labels: SpanLabels,
+    name: str,
+    failures: tuple[Failure, ...] = (),
+) -> Marks:
+    """The marks of spans of every document; None is an abstention."""
+    answered = np.array([own is not None for own in spans], dtype=bool)
+    given = [[] if own is None else own for own in spans]
+    runs = runs_of_spans(given, documents, (*labels.names, OUTSIDE), f"{name!r}:")
+    kept = without_overlaps(runs)
+    return Marks(kept, answered, len(runs.first) - len(kept.first), failures)
 
 
 @overload

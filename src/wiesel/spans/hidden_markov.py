@@ -8,7 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from wiesel.errors import ParameterError, SavedModelError, VoteError
+from wiesel.errors import (
+    CollapseWarning,
+    ParameterError,
+    SavedModelError,
+    VoteError,
+    warn_user,
+)
 from wiesel.label_models.base import ClassBalance, LabelModel
 from wiesel.label_models.expectation_maximization import log_of, shares
 from wiesel.labels import LabelSpace
@@ -26,6 +32,11 @@ _PART_TOKENS = 2**18
 _PSEUDO_TOKENS = 0.01
 _LINK_BELIEF = 10.0
 """Number of pseudo-votes for the prior that a linking rule is right nine times in ten."""
+_LINK_RIGHT = np.array([[0.9, 0.1], [0.1, 0.9]])
+_DOUBT = 0.1
+"""What every tag adds to the votes on a token while links are first weighed against votes."""
+_LOST = 0.5
+"""EM stops if a voter that others never meet would lose this share of its undisputed marks."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,9 +52,12 @@ class HiddenMarkov(LabelModel):
                          * product over votes of C_j[tag_t, vote]
 
     The parameters are learned by EM (Baum-Welch), starting from the majority vote, in which a
-    token without votes is `O`. Votes of linking rules are evidence on whether there is a span
-    border between two tokens. The soft label of each token is its posterior, given all votes of
-    its document.
+    token without votes is `O`. Votes of linking rules are evidence on whether two tokens are in one
+    span. The soft label of each token is its posterior, given all votes of its document.
+
+    Voters that mark different things on purpose, such as two parts of a dictionary, meet less often
+    than by chance. To EM, the silence of one then speaks against every mark of the other, so EM
+    stops before it loses most of them.
 
     Lison et al. 2020, "Named entity recognition without labelled data", ACL; links as in
     Safranchik et al. 2020, "Weakly supervised sequence tagging from noisy rules", AAAI.
@@ -65,11 +79,12 @@ class HiddenMarkov(LabelModel):
     transition_smoothing: float = 1.0
     """Pseudo-counts of each allowed transition and first tag."""
     abstain_as_vote: bool | Literal["auto"] = "auto"
-    """Treat an abstention as evidence about the tag. `auto` does so if most voters never vote `O`:
-    then abstaining is their only way to vote against a span."""
+    """Treat every voter's abstention as evidence about the tag, as `auto` does: abstaining is how
+    most voters vote against a span. `False` is for voters that skip tokens for reasons that have
+    nothing to do with spans; that nobody marked a token remains evidence."""
     only_supported: bool = True
-    """A token can be in a span of a label only if some voter marked it with that label, or a link
-    ties it to such a token. Otherwise abstentions alone can create spans: of words on which the
+    """A token can be in a span of a label only if some voter marked it with that label, or links
+    tie it to such a token. Otherwise abstentions alone can create spans: of words on which the
     voters of `O` abstain."""
 
     tasks = ("spans",)
@@ -86,6 +101,8 @@ class HiddenMarkov(LabelModel):
     """P(vote | apart, together): (n_rules, 2, 3); the last column is abstaining."""
     silence_counts_: bool = field(init=False, repr=False)
     """Whether abstaining counted as a vote."""
+    marked_outside_: float = field(init=False, repr=False)
+    """P(somebody marks a token that is outside of spans); used if silence does not count."""
     evidence_: list[float] = field(init=False, repr=False)
     """The log probability of votes and parameters after every step; it never decreases."""
 
@@ -106,19 +123,33 @@ class HiddenMarkov(LabelModel):
 
     def _fit(self, votes: Any, class_balance: Floats | None) -> None:
         labels = votes.labels
-        self.silence_counts_ = self._silence_counts(votes.votes)
+        self.silence_counts_ = bool(self.abstain_as_vote)
         parts = list(_parts(votes))
         expected = _total([_majority(part, labels) for part in parts])
+        marks, apart = expected.undisputed, _marks_apart(votes.votes)
         pooled = self._vote_counts(expected).sum(axis=0) + _PSEUDO_TOKENS
         pseudo_votes = self.smoothing * pooled.shape[1] * shares(pooled)
         self.evidence_ = []
-        for _ in range(self.max_iter):
+        while len(self.evidence_) < self.max_iter:
+            before = {name: getattr(self, name, None) for name in _PARAMETERS}
             log_density = self._maximize(expected, pseudo_votes, labels)
             expected = _total([self._expect(part, labels)[1] for part in parts])
+            if self.evidence_ and (expected.undisputed < (1 - _LOST) * marks)[apart].any():
+                for name, value in before.items():
+                    setattr(self, name, value)
+                break
             self.evidence_.append(expected.evidence + log_density)
             grown = np.diff(self.evidence_[-2:])
             if len(grown) and grown[0] < self.tol * votes.documents.n_tokens:
                 break
+        if not expected.found:
+            n_marks = int((votes.votes.class_index > 0).sum())
+            warn_user(
+                "HiddenMarkov finds no span in the documents that it was fitted on, although "
+                f"{n_marks:,} votes mark a token: {self._blame()} MajorityVote() cannot fail this "
+                "way.",
+                CollapseWarning,
+            )
 
     def fit_predict_proba(self, votes: TokenVotes, class_balance: ClassBalance = None) -> Floats:  # type: ignore[override]
         """Fit, and return P(tag) of the tokens of the same votes."""
@@ -188,11 +219,10 @@ class HiddenMarkov(LabelModel):
         if not isinstance(self.abstain_as_vote, bool):
             check_choice(self, "abstain_as_vote", self.abstain_as_vote, ("auto",))
 
-    def _silence_counts(self, votes: VoteMatrix) -> bool:
-        if isinstance(self.abstain_as_vote, bool):
-            return self.abstain_as_vote
-        against = np.unique(votes.voter_index[votes.class_index == 0])
-        return len(against) < votes.n_voters / 2
+    def _blame(self) -> str:
+        if not self.silence_counts_:
+            return "abstentions are no evidence with abstain_as_vote=False; leave it out."
+        return "the votes for O outweigh them; look at voter_table(votes)."
 
     def _maximize(self, expected: "_Expected", pseudo: Floats, labels: SpanLabels) -> float:
         """Set the parameters from the expectations; return their log prior density."""
@@ -200,6 +230,8 @@ class HiddenMarkov(LabelModel):
         self.start_ = shares(np.where(labels.allowed_first, expected.starts + extra, 0.0))
         self.transitions_ = shares(np.where(labels.allowed, expected.transitions + extra, 0.0))
         self.confusions_ = shares(self._vote_counts(expected) + pseudo)
+        outside = expected.tokens[0] + 2 * _PSEUDO_TOKENS
+        self.marked_outside_ = float((expected.marked_outside + _PSEUDO_TOKENS) / outside)
         believed = _link_belief(expected.links)
         self.link_confusions_ = shares(expected.links + believed)
         density = float((pseudo * log_of(self.confusions_)).sum())
@@ -217,14 +249,23 @@ class HiddenMarkov(LabelModel):
     def _expect(self, part: "_Part", labels: SpanLabels) -> tuple[Smoothed, "_Expected"]:
         """Return the posteriors of a part, and the statistics for the next M-step."""
         log_emission = _log_evidence(part.votes, self.confusions_, self.silence_counts_)
+        # A model of an earlier version has no such share, and took pairs of `O` for linked.
+        is_old = not hasattr(self, "marked_outside_")
         if self.only_supported:
             log_emission[~part.supported] = -np.inf
+            if not (self.silence_counts_ or is_old):
+                # Somebody marks each token of a span, so only marks outside of spans are chance.
+                chance = np.where(part.marked, self.marked_outside_, 1 - self.marked_outside_)
+                log_emission[:, 0] += log_of(chance)
         log_links = None
         if part.links is not None:
             log_links = _log_evidence(part.links, self.link_confusions_, True)
-        chain = Chain(self.start_, self.transitions_, _joined(labels))
+        chain = Chain(self.start_, self.transitions_, _joined(labels, is_old))
         found = smooth(log_emission, part.layout, chain, log_links)
         return found, _expected(part, found, labels)
+
+
+_PARAMETERS = ("start_", "transitions_", "confusions_", "link_confusions_", "marked_outside_")
 
 
 class _Part(NamedTuple):
@@ -236,7 +277,11 @@ class _Part(NamedTuple):
     votes: sp.csr_array[np.float64, tuple[int, int]]
     links: sp.csr_array[np.float64, tuple[int, int]] | None
     supported: npt.NDArray[np.bool_]
-    """(n_tokens, n_tags): tags of labels with which a voter marked the token, and `O`."""
+    """(n_tokens, n_tags): labels with which a voter marked the token or one tied to it, and `O`."""
+    marked: npt.NDArray[np.bool_]
+    """Whether any voter marked the token."""
+    undisputed: npt.NDArray[np.int64]
+    """The tokens that voters marked with one label only."""
 
 
 class _Expected(NamedTuple):
@@ -251,6 +296,12 @@ class _Expected(NamedTuple):
     links: Floats
     """(n_rules, apart or together, vote); the last column is abstaining."""
     evidence: float
+    marked_outside: float
+    """Tokens outside of spans that somebody marked."""
+    undisputed: Floats
+    """(n_voters,): marks that nobody disputes, and that are right."""
+    found: int
+    """Tokens whose most probable tag is not `O`."""
 
 
 def _parts(votes: TokenVotes) -> Iterator[_Part]:
@@ -268,30 +319,56 @@ def _parts(votes: TokenVotes) -> Iterator[_Part]:
             layout = Layout.of(own)
             tokens = layout.order + rows.start
             voted, linked = one_hot[tokens], None if links is None else links[tokens]
-            supported = _supported(voted, linked, votes.labels)
-            yield _Part(tokens, layout, voted, linked, supported)
+            cast = voted @ np.tile(np.eye(len(votes.labels.tags)), (len(votes.voters), 1)) > 0
+            marks = cast[:, 1::2] | cast[:, 2::2]
+            undisputed = np.flatnonzero((marks.sum(axis=1) == 1) & ~cast[:, 0])
+            supported = np.ones(cast.shape, dtype=bool)
+            supported[:, 1:] = np.repeat(_reached(marks, linked, layout), 2, axis=1)
+            marked = np.asarray(marks.any(axis=1))
+            yield _Part(tokens, layout, voted, linked, supported, marked, undisputed)
         first = last
 
 
-def _supported(
-    votes: sp.csr_array[np.float64, tuple[int, int]],
+def _reached(
+    marks: npt.NDArray[np.bool_],
     links: sp.csr_array[np.float64, tuple[int, int]] | None,
-    labels: SpanLabels,
+    layout: Layout,
 ) -> npt.NDArray[np.bool_]:
-    n_tags = len(labels.tags)
-    voted = votes @ np.tile(np.eye(n_tags), (votes.shape[1] // n_tags, 1)) > 0
-    supported = np.ones((votes.shape[0], n_tags), dtype=bool)
-    supported[:, 1:] = np.repeat(voted[:, 1::2] | voted[:, 2::2], 2, axis=1)
-    if links is not None:
-        together = links @ np.tile([[0.0], [1.0]], (links.shape[1] // 2, 1)) > 0
-        supported |= together & labels.continues
-    return supported
+    """(n_tokens, n_labels): the labels of a token, and of those that links tie it to."""
+    if links is None:
+        return marks
+    tied = np.flatnonzero(_together(links) & (layout.previous >= 0))
+    before, reached = layout.previous[tied], marks.copy()
+    n_reached = -1
+    while reached.sum() > n_reached:
+        n_reached = int(reached.sum())
+        reached[tied] |= reached[before]
+        reached[before] |= reached[tied]
+    return reached
 
 
-def _joined(labels: SpanLabels) -> npt.NDArray[np.bool_]:
-    """Pairs of tags without a span border between them: inside one span, or both outside."""
+def _together(links: sp.csr_array[np.float64, tuple[int, int]]) -> npt.NDArray[np.bool_]:
+    """Whether any rule ties a token to its predecessor."""
+    votes = links @ np.tile([0.0, 1.0], links.shape[1] // 2)
+    return np.asarray(votes > 0)
+
+
+def _marks_apart(votes: VoteMatrix) -> npt.NDArray[np.bool_]:
+    """The voters whose marks meet those of others clearly less often than by chance."""
+    marks = votes.class_index > 0
+    item, voter = votes.item_index[marks], votes.voter_index[marks]
+    per_token = np.bincount(item, minlength=votes.n_items)
+    alone = np.bincount(voter[per_token[item] == 1], minlength=votes.n_voters)
+    own = np.bincount(voter, minlength=votes.n_voters)
+    # A token counts for the others of a voter unless that voter alone marked it.
+    by_chance = own * ((per_token > 0).sum() - alone) / max(votes.n_items, 1)
+    return np.asarray(own - alone < by_chance - np.sqrt(by_chance))
+
+
+def _joined(labels: SpanLabels, outside: bool = False) -> npt.NDArray[np.bool_]:
+    """Pairs of tags inside of one span; with `outside`, also those outside of all."""
     joined = np.tile(labels.continues, (len(labels.continues), 1))
-    joined[0, 0] = True
+    joined[0, 0] = outside
     return joined
 
 
@@ -312,21 +389,48 @@ def _log_evidence(
 
 
 def _majority(part: _Part, labels: SpanLabels) -> _Expected:
-    """The expectations if every token has its vote shares, and `O` without votes."""
+    """The expectations if every token has its vote shares, and `O` without votes.
+
+    Links are weighed against these shares: between two tokens they are right nine times in ten, and
+    a token without votes that they tie to a span is as likely inside as outside.
+    """
     n_tags = len(labels.tags)
     n_voters = part.votes.shape[1] // n_tags
     counts = part.votes @ np.tile(np.eye(n_tags), (n_voters, 1))
     covered = counts.sum(axis=1) > 0
     proba = outside_where_silent(shares(counts), covered)
     previous = part.layout.previous
+    if part.links is not None:
+        # Where a voter's span begins is worth less than that there is a span of this label.
+        other_tag = np.concatenate([counts[:, :1], counts[:, 2::2].repeat(2, axis=1)], axis=1)
+        other_tag[:, 2::2] = counts[:, 1::2]
+        evidence = shares(counts + _DOUBT + 0.5 * other_tag) * part.supported
+        evidence[~covered] = part.supported[~covered]
+        rules = np.tile(_LINK_RIGHT, (part.links.shape[1] // 2, 1, 1))
+        log_links = _log_evidence(part.links, rules, silence_counts=False)
+        first, following = shares(1.0 * labels.allowed_first), shares(1.0 * labels.allowed)
+        chain = Chain(first, following, _joined(labels))
+        with np.errstate(divide="ignore"):
+            weighed = smooth(np.log(evidence), part.layout, chain, log_links)
+        is_tied = _together(part.links) & (previous >= 0)
+        touched = np.union1d(np.flatnonzero(is_tied), previous[is_tied])
+        proba[touched] = weighed.proba[touched]
     rows = np.flatnonzero(previous >= 0)
-    before = proba[previous[rows]]
-    transitions = before.T @ proba[rows] * labels.allowed
+    before, after, inside = proba[previous[rows]], proba[rows], _joined(labels)
+    # Neighbors are independent, but for the probability that links join them.
+    by_chance = np.einsum("nk,nk->n", before @ inside, after)
+    together = by_chance.copy()
+    if part.links is not None:
+        together[is_tied[rows]] = weighed.joined[rows][is_tied[rows]]
+    odds = [(together, by_chance, inside), (1 - together, 1 - by_chance, ~inside)]
+    transitions = np.zeros(labels.allowed.shape)
+    for wanted, chance, pairs in odds:
+        ratio = np.divide(wanted, chance, out=np.zeros_like(wanted), where=chance > 0)
+        transitions += ((before * ratio[:, None]).T @ after) * (pairs & labels.allowed)
     joined = np.zeros(len(proba))
-    joined[rows] = np.einsum("nk,nk->n", before @ _joined(labels), proba[rows])
+    joined[rows] = together
     starts = proba[part.layout.first].sum(axis=0)
-    found = Smoothed(proba, starts, transitions, joined, 0.0)
-    return _expected(part, found, labels)
+    return _expected(part, Smoothed(proba, starts, transitions, joined, 0.0), labels)
 
 
 def _expected(part: _Part, found: Smoothed, labels: SpanLabels) -> _Expected:
@@ -340,8 +444,27 @@ def _expected(part: _Part, found: Smoothed, labels: SpanLabels) -> _Expected:
         cast = np.asarray(part.links.T @ sides).reshape(-1, 2, 2).transpose(0, 2, 1)
         silent = np.maximum(sides.sum(axis=0) - cast.sum(axis=2), 0)
         links = np.concatenate([cast, silent[:, :, None]], axis=2)
-    tokens = found.proba.sum(axis=0)
-    return _Expected(found.starts, found.transitions, votes, tokens, links, found.evidence)
+    tokens, of_marked = found.proba.sum(axis=0), found.proba[part.marked, 0].sum()
+    return _Expected(
+        found.starts,
+        found.transitions,
+        votes,
+        tokens,
+        links,
+        found.evidence,
+        float(of_marked),
+        _undisputed(part, found.proba),
+        int((found.proba.argmax(axis=1) > 0).sum()),
+    )
+
+
+def _undisputed(part: _Part, proba: Floats) -> Floats:
+    """(n_voters,): the expected number of undisputed marks that are right."""
+    n_tags = proba.shape[1]
+    marks = part.votes[part.undisputed]
+    inside = 1 - proba[part.undisputed, 0]
+    by_vote = np.asarray(marks.T @ inside).reshape(-1, n_tags)
+    return np.asarray(by_vote[:, 1:].sum(axis=1))
 
 
 def _total(parts: list[_Expected]) -> _Expected:
@@ -351,7 +474,6 @@ def _total(parts: list[_Expected]) -> _Expected:
 def _link_belief(links: Floats) -> Floats:
     """Pseudo-votes of linking rules: each abstains as often as it does, else is mostly right."""
     cast = shares(links.sum(axis=1))[:, :2]
-    right = np.array([[0.9, 0.1], [0.1, 0.9]])
-    votes = cast.sum(axis=1)[:, None, None] * right
+    votes = cast.sum(axis=1)[:, None, None] * _LINK_RIGHT
     silent = np.tile(1 - cast.sum(axis=1)[:, None, None], (1, 2, 1))
     return _LINK_BELIEF * np.concatenate([votes, silent], axis=2)

@@ -15,9 +15,9 @@ from wiesel.spans.documents import Documents
 from wiesel.spans.functions import Marks, SpanFunction
 from wiesel.spans.gazetteers import Gazetteer, gazetteer
 from wiesel.spans.reading import without_overlaps
-from wiesel.spans.tags import Runs, SpanLabels
+from wiesel.spans.tags import OUTSIDE, Runs, SpanLabels
 
-__all__ = ["Pattern", "as_span_functions", "pattern"]
+__all__ = ["Pattern", "as_span_functions", "outside", "pattern"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,6 +80,28 @@ def pattern(
     [Span(start=6, end=10, label='DATE', confidence=None)]
     """
     return Pattern(label, regex, before, after, name, exhaustive)
+
+
+def outside(
+    words: Iterable[str] | None = None, *, regex: str | None = None, name: str = ""
+) -> SpanFunction:
+    r"""Return a span function that votes against spans, on words of a list or matches of a pattern.
+
+    Upper and lower case of words are the same.
+
+    >>> [span[:3] for span in outside(["the", "of"])("The end of it")]
+    [(0, 3, 'O'), (8, 10, 'O')]
+    >>> outside(regex=r"[^\w\s]+", name="punctuation")
+    <pattern punctuation: '[^\\w\\s]+' marks 'O'>
+    """
+    if (words is None) == (regex is None):
+        raise ParameterError(
+            "outside takes a list of words or a regex: outside(['the', 'of']), or "
+            r"outside(regex=r'[^\w\s]+')."
+        )
+    if regex is not None:
+        return pattern(OUTSIDE, regex, name=name)
+    return gazetteer(OUTSIDE, words, case="ignore", name=name)  # type: ignore[arg-type]
 
 
 def _places(regex: str, texts: pl.Series) -> tuple[Any, Any, Any]:

@@ -1,20 +1,21 @@
 """Votes on tokens: an ordinary `VoteMatrix` whose items are the tokens of documents."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import ParameterError, VoteError, WieselWarning
+from wiesel.errors import ParameterError, VoteError, WieselWarning, listed, suggest, warn_user
 from wiesel.labels import LabelSpace
 from wiesel.lfs.failures import FailureLog
+from wiesel.spans.decoding import outside_where_silent, spans_of_proba
 from wiesel.spans.documents import Documents
-from wiesel.spans.functions import Marks, SpanFunction, check_labels
+from wiesel.spans.functions import GivenSpans, Marks, SpanFunction, check_labels
 from wiesel.spans.patterns import as_span_functions
-from wiesel.spans.tags import Span, SpanLabels, tokens_of_runs
+from wiesel.spans.tags import OUTSIDE, Span, SpanLabels, tokens_of_runs
 from wiesel.vote_entries import Rows, row_indices
 from wiesel.votes import VoteMatrix
 
@@ -62,6 +63,47 @@ class TokenVotes:
                 f"The classes of links are 'apart' and 'together'; got {self.links.labels!r}."
             )
 
+    @classmethod
+    def from_spans(
+        cls,
+        documents: Documents,
+        spans: Mapping[str, Sequence[Any]],
+        *,
+        labels: SpanLabels | Sequence[str] | None = None,
+        links: Mapping[str, Sequence[Any]] | None = None,
+        exhaustive: bool | Collection[str] = (),
+    ) -> "TokenVotes":
+        """Return the votes of voters whose spans exist already: of people, models or a file.
+
+        Each voter has a list of spans (start, end, label), in characters, for each document, or
+        None where it abstained. `labels` are those of the spans by default. `links` are spans of
+        what belongs together, by linking rule. `exhaustive` voters, all or those named, vote `O` on
+        what they did not mark.
+
+        >>> documents = Documents.from_words([["Ada", "Byron", "slept"]])
+        >>> spans = {"ann": [[(0, 9, "PER")]], "ben": [[(0, 3, "PER")]]}
+        >>> TokenVotes.from_spans(documents, spans, exhaustive=["ben"]).votes.dense().T
+        array([[ 1,  2, -1],
+               [ 1,  0,  0]], dtype=int16)
+        """
+        for what, given in (("spans", spans), ("links", links or {"": ()})):
+            if not isinstance(given, Mapping) or not given:
+                raise ParameterError(
+                    f"The {what} of voters are a dict, {{voter: spans of each document}}; got "
+                    f"{given!r:.60}."
+                )
+        names = tuple(spans) if exhaustive is True else tuple(exhaustive or ())
+        for name in names:
+            if name not in spans:
+                raise ParameterError(
+                    f"The exhaustive voter {name!r} has no spans. {suggest(name, list(spans))}",
+                    option="exhaustive",
+                )
+        voters = [GivenSpans(own, name, name in names) for name, own in spans.items()]
+        linking = [GivenSpans(own, name) for name, own in (links or {}).items()]
+        found = _labels_of(spans) if labels is None else labels
+        return apply_span_lfs(voters, documents, labels=found, links=linking)
+
     @property
     def labels(self) -> SpanLabels:
         """The labels of spans."""
@@ -83,6 +125,11 @@ class TokenVotes:
         return self.documents.n_tokens
 
     @property
+    def n_votes(self) -> int:
+        """The number of votes on all tokens."""
+        return self.votes.n_votes
+
+    @property
     def ids(self) -> npt.NDArray[Any]:
         """The ids of the documents."""
         return self.documents.ids
@@ -98,6 +145,13 @@ class TokenVotes:
             raise VoteError(
                 f"There is nothing to learn from: {len(self.voters):,} voters cast no vote on "
                 f"{self.n_tokens:,} tokens of {len(self.documents):,} documents."
+            )
+        empty = np.bincount(self.votes.voter_index, minlength=len(self.voters)) == 0
+        if empty.any():
+            names = [name for name, is_empty in zip(self.voters, empty, strict=True) if is_empty]
+            warn_user(
+                f"{len(names)} of {len(self.voters)} voters cast no vote: {listed(names)}. "
+                "Mend or remove them."
             )
 
     def __getitem__(self, rows: Rows) -> "TokenVotes":
@@ -115,6 +169,21 @@ class TokenVotes:
         """Return the spans that one voter marked in every document."""
         tags = self.votes.select([voter]).dense()[:, 0].astype(np.int64)
         return self.documents.spans_of(np.maximum(tags, 0), self.labels)
+
+    def majority(self) -> list[list[Span]]:
+        """Return the spans of every document by majority vote, token by token.
+
+        A token without votes is outside. The confidence of a span is the share of the votes.
+
+        >>> documents = Documents.from_words([["Ada", "slept"]])
+        >>> spans = {"ann": [[(0, 3, "PER")]], "ben": [[(0, 3, "PER")]], "eve": [[(0, 3, "LOC")]]}
+        >>> TokenVotes.from_spans(documents, spans).majority()
+        [[Span(start=0, end=3, label='PER', confidence=0.666667)]]
+        """
+        counts = self.votes.counts().astype(np.float64)
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        proba = outside_where_silent(shares, self.votes.covered)
+        return spans_of_proba(proba, self.documents, self.labels)
 
     def with_silence(self) -> "TokenVotes":
         """Return the votes with an additional voter that votes `O` on tokens without votes.
@@ -177,6 +246,25 @@ def apply_span_lfs(
     check_labels(linking, wider)
     pairs = _link_votes(linking, _run(linking, documents, wider, on_error), documents, wider)
     return TokenVotes(documents, votes, pairs)
+
+
+def _labels_of(spans: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
+    """The labels of all spans, sorted; what is no span is refused later, by name."""
+    found = {
+        span[2]
+        for given in spans.values()
+        for own in given
+        if own is not None
+        for span in own
+        if len(span) > 2 and isinstance(span[2], str)
+    }
+    names = tuple(sorted(found - {OUTSIDE}))
+    if not names:
+        raise ParameterError(
+            f"The {len(spans)} voters mark no span with a label: give labels=['PER', ...].",
+            option="labels",
+        )
+    return names
 
 
 def check_token_votes(votes: object, who: str, to_learn: bool = False) -> None:

@@ -12,7 +12,14 @@ from nicegui.events import KeyEventArguments
 from wiesel.project.labels import read_guidelines, write_guidelines
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.label_people import PeopleBox
-from wiesel.workbench.layout import card, empty_state, heading, remember_person, stored_person
+from wiesel.workbench.layout import (
+    card,
+    empty_state,
+    heading,
+    keep_in_address,
+    remember_person,
+    stored_person,
+)
 from wiesel.workbench.texts import cut, marked, shade, words
 
 __all__ = ["LabelPage"]
@@ -23,6 +30,7 @@ _FEW = 15
 _KEYS = 9
 """How many classes have a number key."""
 _FOUND = 12
+_SOON = 50_000
 _TITLES = {
     "recommended": "recommended",
     "random": "at random",
@@ -36,10 +44,13 @@ _PAUSE = 0.6
 class LabelPage:
     """Rows to label, one after the other."""
 
+    hint = "Number keys label"
+    """What the keys do that give answers."""
+
     def __init__(self, desk: Desk, query: Mapping[str, str]) -> None:
         self.desk = desk
         self.person = ""
-        self.way = "recommended"
+        self.way = query.get("way", "recommended")
         self.waiting: list[dict[str, Any]] = []
         self.proba: Any = None
         """What a model says of all rows; known only where there are many classes."""
@@ -69,7 +80,10 @@ class LabelPage:
                     # Else number keys after Enter would be typed into the name.
                     self.name.on("keydown.enter", js_handler="(event) => event.target.blur()")
                     self.ways = ui.select(
-                        self._ways(), value=self.way, label="Which rows", on_change=self._choose
+                        {self.way: cut(self.way, 40)} | self._ways(),
+                        value=self.way,
+                        label="Which rows",
+                        on_change=self._choose,
                     ).props("dense outlined options-dense")
                     self.ways.style("min-width: 220px")
                 with ui.element("div").classes("label-row w-stack").style("min-height: 320px"):
@@ -93,13 +107,17 @@ class LabelPage:
         with self.row:
             self.reason = words("", "w-faint", "label-reason")
             self.content = ui.element("div").classes("w-stack")
-            self.buttons = ui.element("div").classes("w-row label-buttons")
-            if self.is_many:
-                self._build_finder()
+            self._build_answers()
             with ui.element("div").classes("w-row"):
                 ui.button("Skip (S)", on_click=partial(self.answer, None)).props("flat no-caps")
                 ui.button("Undo (U)", on_click=self.undo).props("flat no-caps")
             self.count = words("", "w-faint", "label-count")
+
+    def _build_answers(self) -> None:
+        """Build what answers are given with."""
+        self.buttons = ui.element("div").classes("w-row label-buttons")
+        if self.is_many:
+            self._build_finder()
         self._show_buttons()
 
     def _build_finder(self) -> None:
@@ -110,7 +128,8 @@ class LabelPage:
         self.found = ui.element("div").classes("w-row label-found")
 
     def _ways(self) -> dict[str, str]:
-        voters = {name: f"voted on by {cut(name, 40)}" for name in self.desk.voters()}
+        there = self.desk.voters() if self.desk.space.has("cast") else []
+        voters = {name: f"voted on by {cut(name, 40)}" for name in there}
         return voters | _TITLES  # of a voter named `random`, the rows cannot be asked for
 
     async def _first(self) -> None:
@@ -119,8 +138,11 @@ class LabelPage:
         self.name.value = self.person
         await self._show_guidelines()
         await work(lambda: self.desk.space.votes, quiet=True)
-        if self.ways.options != self._ways():
-            self.ways.set_options(self._ways(), value=self.way)
+        ways = self._ways()
+        if self.way not in ways:  # anyone can write an address
+            self.way = "recommended"
+        if self.ways.options != ways:
+            self.ways.set_options(ways, value=self.way)
         await self.load()
 
     async def _named(self) -> None:
@@ -134,6 +156,7 @@ class LabelPage:
     async def _choose(self) -> None:
         if self.ways.value != self.way:
             self.way = self.ways.value
+            keep_in_address("/label", {"way": self.way})
             # The select box would otherwise keep the keyboard focus.
             ui.run_javascript("document.activeElement?.blur()")
             await self.load()
@@ -152,7 +175,8 @@ class LabelPage:
         self.seed += 1
         asked, person, n = self.way, self.person, _BATCH + len(self.waiting)
         found = await work(self.desk.space.to_label, n, asked, person, self.seed)
-        if self.is_many:
+        # Of a million rows, what a model says of all is not computed again for every few labels.
+        if self.is_many and (self.proba is None or len(self.desk.space.train) <= _SOON):
             known = await work(self.desk.predictions, "train", quiet=True)
             self.proba = None if known is None else known.proba
         if found is None or (asked, person) != (self.way, self.person):
@@ -183,13 +207,12 @@ class LabelPage:
         row, column = space.train.rows.row(request["row"], named=True), space.text_column
         self.reason.set_text(f"Row {cut(row['id'], 40)}: {request['reason']}")
         self.count.set_text(
-            f"{self.done} labeled in this session. Number keys label, S skips, U undoes, "
+            f"{self.done} labeled in this session. {self.hint}, S skips, U undoes, "
             "? lists all keys."
         )
         self.content.clear()
         with self.content:
-            if column is not None:
-                marked(str(row[column] or ""), [])
+            self._show_text(request, str(row[column] or "") if column is not None else None)
             for name in [n for n in row if n not in ("id", column)]:
                 words(f"{cut(name, 40)}: {cut(row[name])}")
         if self.is_many and self.proba is not None:
@@ -198,6 +221,11 @@ class LabelPage:
             if keys != self.keys:
                 self.keys = keys
                 self._show_buttons()
+
+    def _show_text(self, request: dict[str, Any], text: str | None) -> None:
+        """Show the text of a row, if it has one."""
+        if text is not None:
+            marked(text, [])
 
     def _show_buttons(self) -> None:
         self.buttons.clear()

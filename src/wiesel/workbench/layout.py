@@ -1,12 +1,15 @@
 """The common page layout: the top bar, the colors, the empty states."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from urllib.parse import urlencode
 
 from nicegui import ui
 
+from wiesel.project.settings import SEVERAL_LABELS, SPANS
 from wiesel.workbench.desk import Desk
+from wiesel.workbench.first_steps import FirstSteps, close_first_steps
 from wiesel.workbench.problem_banner import ProblemBanner
 from wiesel.workbench.texts import link, words
 
@@ -28,6 +31,7 @@ __all__ = [
     "empty_state",
     "frame",
     "heading",
+    "keep_in_address",
     "plain_frame",
     "remember_person",
     "stored_person",
@@ -36,6 +40,7 @@ __all__ = [
 
 PAGES = (
     ("/", "Data"),
+    ("/map", "Map"),
     ("/lfs", "LFs"),
     ("/label", "Label"),
     ("/train", "Train"),
@@ -53,6 +58,27 @@ KEYS = {
     | {"/": "find a class, if there are more than nine", "Enter": "take the first class found"},
 }
 """The keys of each page; Tab and Shift-Tab go through everything else."""
+_LABEL_KEYS = {
+    SEVERAL_LABELS: {
+        "1 to 9": "choose this label, or take it back",
+        "Enter": "save the chosen labels, or none of them",
+        "S": "skip",
+        "U": "undo the last answer",
+        "/": "find a label, if there are more than nine",
+    },
+    SPANS: {
+        "← → ↑ ↓": "go to another word",
+        "Shift": "with an arrow, choose several words",
+        "1 to 9": "mark the chosen words with this label",
+        "Backspace": "remove the mark",
+        "Ctrl Z": "take back the last mark",
+        "P": "take over what the model, or else the voters, mark",
+        "Enter": "save the text with its marks, or with none",
+        "S": "skip",
+        "U": "undo the last answer",
+    },
+}
+"""The keys of the page Label, for other kinds of tasks than one label."""
 
 CSS = """
 :root { --w-line: #d8dde3; --w-soft: #f4f6f8; --w-faint: #5c6670; --w-mark: #ffe08a;
@@ -109,8 +135,17 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-search { grid-column: span 2; }
 .w-toggle { border: 1px solid var(--w-line); border-radius: 4px; flex-wrap: wrap; }
 .w-toggle .q-btn { padding: 2px 12px; }
-.lf-table td, .results td { vertical-align: middle; }
+.lf-table td, .results td, .conflict-list td { vertical-align: middle; }
 .w-main a { color: var(--w-accent); }
+.map-parts, .map-parts .q-btn { display: flex; flex-direction: column; align-items: flex-start; }
+.first-steps { border-left: 3px solid var(--w-accent); }
+.first-steps-list { display: flex; flex-wrap: wrap; gap: 4px 18px; list-style: none; margin: 0;
+  padding: 0; }
+.first-steps-list a { text-decoration: none; }
+.first-step-done a, .first-step-later a { color: var(--w-faint); }
+.first-step-now a { font-weight: 600; text-decoration: underline; text-underline-offset: 4px; }
+.first-steps-go { border: 1px solid var(--w-accent); border-radius: 6px; padding: 2px 10px;
+  text-decoration: none; }
 .lf-hits { display: flex; flex-direction: column; gap: 8px; }
 .lf-hits > * { border-left: 2px solid var(--w-line); padding-left: 8px; }
 .w-next { display: flex; flex-direction: column; align-items: flex-start; }
@@ -132,8 +167,22 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-name-cell { white-space: nowrap; }
 .w-key { border: 1px solid var(--w-line); border-radius: 4px; padding: 0 6px; font-size: 12px;
   margin-left: 6px; }
+.marker { display: flex; flex-direction: column; gap: 10px; }
+.marker-text { line-height: 2.1; user-select: none; touch-action: pan-y; cursor: text; padding: 4px;
+  border-radius: 6px; max-height: 60vh; }
+.marker-text:focus-visible { outline: 2px solid var(--w-accent); }
+.w-text mark.marker-span { border-bottom: 3px solid; border-radius: 4px; padding: 3px 1px; }
+.marker-label { color: #fff; font-size: 11px; border-radius: 4px; padding: 0 4px; margin-left: 4px;
+  vertical-align: 1px; white-space: nowrap; }
+.marker-chosen { background: var(--w-accent); color: var(--w-page); border-radius: 2px; }
+.marker-button { border: 0; border-radius: 4px; color: #fff; padding: 7px 12px; font: inherit;
+  font-size: 14px; cursor: pointer; }
+.marker-plain { background: transparent !important; color: var(--w-ink);
+  border: 1px solid var(--w-line); }
+.marker-save { border-color: var(--w-accent); color: var(--w-accent); font-weight: 600; }
 @media (max-width: 800px) {
   .w-columns { grid-template-columns: minmax(0, 1fr); }
+  .first-step-done, .first-step-later { display: none; }
   .w-main { padding: 10px; } .w-wide { display: none; } .w-bar { padding: 4px 8px; gap: 2px 4px; }
   .data-rows thead { display: none; }
   .data-rows tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--w-line); }
@@ -158,25 +207,37 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
     with ui.header(elevated=False).classes("w-bar").props('role="navigation"'):
         words(desk.space.project.name, "w-name")
         for address, name in PAGES:
+            if address == "/map" and not desk.space.has_map:
+                continue
             tab = link("Crowd" if address == "/lfs" and desk.space.has_crowd else name, address)
             if address == path:
                 tab.props('aria-current="page"')
-        _keys_button(path)
+        _keys_button(path, desk.space.project.task)
     with ui.element("main").classes("w-main"):
         ProblemBanner(desk).build()
+        FirstSteps(desk, path).build()
         yield
 
 
-def _keys_button(path: str) -> None:
+def _keys_button(path: str, kind: str) -> None:
     with ui.dialog() as dialog, ui.card().style("min-width: 320px"):
         heading("Keys")
-        keys = {**KEYS.get(path, {}), "Tab": "go to the next button or field", "?": "this list"}
+        own = _LABEL_KEYS.get(kind, KEYS["/label"]) if path == "/label" else KEYS.get(path, {})
+        keys = {**own, "Tab": "go to the next button or field", "?": "this list"}
         with table(("key", False), ("what it does", False)):
             for key, meaning in keys.items():
                 with ui.element("tr"):
                     words(key, tag="td")
                     words(meaning, tag="td")
-        ui.button("Close", on_click=dialog.close).props("flat no-caps")
+
+        def show_first_steps() -> None:
+            close_first_steps(False)
+            ui.navigate.reload()
+
+        with ui.element("div").classes("w-row"):
+            ui.button("Close", on_click=dialog.close).props("flat no-caps")
+            again = ui.button("Show the first steps", on_click=show_first_steps)
+            again.props("flat no-caps")
     button = ui.button("?", on_click=dialog.open).props('flat dense round aria-label="Keys"')
     button.classes("w-keys").style("margin-left: auto")
     ui.keyboard(
@@ -196,6 +257,12 @@ async def stored_person() -> str:
 def remember_person(name: str) -> None:
     """Let the browser remember under which name its user labels."""
     ui.run_javascript(f"localStorage.setItem('wiesel-person', {json.dumps(name)})")
+
+
+def keep_in_address(page: str, query: Mapping[str, str]) -> None:
+    """Write what a page shows into its address, without a new entry in the browser's history."""
+    address = f"{page}?{urlencode(query)}" if query else page
+    ui.run_javascript(f"history.replaceState(history.state, '', {json.dumps(address)})")
 
 
 @contextmanager

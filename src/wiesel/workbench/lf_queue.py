@@ -112,6 +112,7 @@ class LFQueue:
                 return  # the error is shown, and the proposal stays
             self.waiting = [each for each in self.waiting if each is not found]
             self.judged += 1
+            self.desk.count("judged")
             await self._show()
         finally:
             self.busy = False

@@ -10,14 +10,16 @@ from nicegui import ui
 from wiesel.evaluation.comparison import mcnemar
 from wiesel.evaluation.intervals import paired_interval
 from wiesel.project.labels import missing_dev_labels
+from wiesel.project.next_steps import NextStep, next_steps
+from wiesel.project.rows import positions
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
 from wiesel.project.slices import ErrorBucket, error_buckets
-from wiesel.project.workspace import positions
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import AXIS, COLORS, GRAY, card, empty_state, table
+from wiesel.workbench.send_box import SendBox
 from wiesel.workbench.texts import cut, figure_name, percent, words
 
 __all__ = ["ResultsPage"]
@@ -39,6 +41,13 @@ _CONFIDENCE = (
     "Confidence is the probability of the predicted class. In binary tasks it can be below 50 % "
     "if the decision threshold is not 50 %."
 )
+_GO = {
+    "train": ("train", "/train"),
+    "label": ("label", "/label?way=random"),
+    "rule": ("to the LFs", "/lfs"),
+    "rows": ("look", "/"),
+}
+"""The button of each kind of next step, and where it leads."""
 _FILES = {
     "predictions": "predictions.parquet",
     "soft labels": "soft_labels.parquet",
@@ -75,6 +84,8 @@ class ResultsPage:
                     "flat dense no-caps"
                 )
             ui.button("Download model", on_click=self._download_model).props("flat dense no-caps")
+            send = ui.button("Send to an annotation tool", on_click=self._send)
+            send.props("flat dense no-caps").classes("send-rows")
         self.place = ui.element("div").classes("results").style("min-height: 400px; width: 100%")
         ui.timer(0.01, self.refresh, once=True)
 
@@ -99,9 +110,11 @@ class ResultsPage:
         self.place.clear()
         if found is None:
             return
-        view, report, splits, buckets = found
+        view, report, splits, buckets, steps = found
         if self.splits.options != splits:
             self.splits.set_options(splits, value=self.split)
+        with self.place:
+            self._uncertain()
         with self.place, ui.element("div").classes("w-columns"):
             with ui.element("div").classes("w-stack"):
                 if report is None:
@@ -119,6 +132,7 @@ class ResultsPage:
                     self._calibration(view, report)
                     self._thresholds(view)
             with ui.element("div").classes("w-stack"):
+                self._next(steps)
                 self._errors(view)
                 self._buckets(view, buckets)
                 self.blame = BlameBox(self.desk)
@@ -135,16 +149,33 @@ class ResultsPage:
             return "Enough randomly drawn rows are labeled now: train again to get figures."
         return f"{missing} Label more of them, and train again to get figures."
 
-    def _view(self) -> tuple[RunView, Any, list[str], list[ErrorBucket]]:
+    def _next(self, steps: list[NextStep]) -> None:
+        """Show what to do now, each with a button that leads there."""
+        with card("What to do now"):
+            if not steps:
+                words("Nothing stands out. Look at the errors, one by one.", "w-faint")
+            for step in steps:
+                with ui.element("div").classes("w-row next-step"):
+                    title, page = _GO[step.kind]
+                    button = ui.button(title, on_click=partial(self._go, step, page))
+                    button.props("outline dense no-caps")
+                    words(cut(step.text, 240)).style("flex: 1; min-width: 12em")
+
+    def _go(self, step: NextStep, page: str) -> None:
+        if step.kind == "rows":
+            page = self.desk.select(step.split, step.rows, step.text)
+        ui.navigate.to(page)
+
+    def _view(self) -> tuple[RunView, Any, list[str], list[ErrorBucket], list[NextStep]]:
         run, labels = self.runs[self.name], self.desk.space.labels
         there = run.predictions()["split"].unique(maintain_order=True).to_list()
         splits = [name for name in ("test", "dev", "train") if name in there]
         if self.split not in splits:
             self.split = splits[0]
-        view = view_run(run, self.split, labels)
-        if not view.has_gold:
-            return view, None, splits, []
+        view = self.desk.space.view(run, self.split)
         space = self.desk.space
+        if not view.has_gold:
+            return view, None, splits, [], next_steps(space, run, view, None, [])
         buckets = error_buckets(
             view.gold,
             view.predicted,
@@ -153,14 +184,26 @@ class ResultsPage:
             labels.names,
             space.text_column or "",
         )
-        return view, view.report(), splits, buckets
+        report = view.report()
+        return view, report, splits, buckets, next_steps(space, run, view, report, buckets)
+
+    def _metrics(self) -> dict[str, Any]:
+        try:
+            return dict(self.runs[self.name].metrics)
+        except (OSError, ValueError):
+            return {}
+
+    def _uncertain(self) -> None:
+        """Show what makes the figures below uncertain, and what would settle it."""
+        if sentences := self._metrics().get("uncertain"):
+            box = ui.element("div").style("margin-bottom: 14px")
+            with box, card("Before you read the figures"):
+                for sentence in sentences:
+                    words(str(sentence), "run-uncertain", tag="p")
 
     def _beside(self) -> None:
         """Show all methods and baselines of the run, beside which a figure means something."""
-        try:
-            metrics = self.runs[self.name].metrics
-        except (OSError, ValueError):
-            return
+        metrics = self._metrics()
         rows = [*metrics.get("methods", []), *metrics.get("references", [])]
         heads = [(figure_name(name), True) for name in _BESIDE]
         with card("Beside it: other methods and baselines"), table(("method", False), *heads):
@@ -427,6 +470,11 @@ class ResultsPage:
                 with ui.element("tr"):
                     words(cut(voter, 50), tag="td")
                     words(f"{weight:.2f}", "w-number", tag="td")
+
+    def _send(self) -> None:
+        if self.split:
+            rows = np.arange(len(self.desk.space.splits[self.split]))
+            SendBox(self.desk).ask(self.split, rows)
 
     async def _download(self, file: str) -> None:
         path = self.runs[self.name].folder / file

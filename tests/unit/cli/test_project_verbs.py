@@ -47,7 +47,7 @@ def messages(tmp_path):
     return file
 
 
-@pytest.mark.parametrize("verb", ["run", "workbench", "suggest"])
+@pytest.mark.parametrize("verb", ["run", "suggest"])
 def test_a_table_instead_of_a_project_is_answered_with_what_a_project_is(verb, messages, wiesel):
     found = wiesel(verb, str(messages))
     assert found.exit_code == 1

@@ -10,15 +10,21 @@ import polars as pl
 import pytest
 
 from wiesel import keywords
+from wiesel.analysis import Table
 from wiesel.analysis.findings import Finding
 from wiesel.errors import DataError, ParameterError
+from wiesel.guidance import rows_to_label
+from wiesel.lfs import load_lfs
 from wiesel.lfs.engines import local
 from wiesel.lfs.text_rules import Keywords
+from wiesel.project import workspace
 from wiesel.project.insights import with_examples
 from wiesel.project.labels import labeled_gold, missing_dev_labels, with_labeled_dev
+from wiesel.project.rows import ProjectRows
 from wiesel.project.settings import read_project
-from wiesel.project.voting import cast_votes, project_lfs
+from wiesel.project.voting import cast_votes
 from wiesel.project.workspace import Workspace
+from wiesel.votes import VoteMatrix
 
 RULES = 'lfs = ["lfs.py"]', 'lfs = ["lfs.py", "rules.toml"]'
 
@@ -56,9 +62,9 @@ def test_the_timeout_of_a_project_reaches_its_workers(tiny: Path, monkeypatch: p
     monkeypatch.setattr(local, "WorkerPool", tell)
     with pytest.raises(Told, match=r"^7\.5$"):
         assert space.votes
-    lfs = project_lfs(space.project)
+    rows = ProjectRows(space.labels, space.splits, {}, load_lfs(tiny / "lfs.py"))
     with pytest.raises(Told, match=r"^7\.5$"):
-        cast_votes(space.project, lfs, space.splits, space.labels, tiny)
+        cast_votes(space.project, rows, tiny)
 
 
 def test_a_project_without_labeling_functions_can_be_opened(empty: Workspace):
@@ -202,6 +208,31 @@ def test_rows_that_a_person_has_seen_are_not_offered_again(space: Workspace):
     assert len(second) == 30
     assert not set(first) & set(second)
     assert set(space.to_label(40, "random", "bob").frame["item"]) == set(space.train.ids)
+
+
+def test_of_very_many_rows_some_are_considered_for_labeling(
+    space: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(workspace, "_CONSIDERED", 12)
+    considered: list[int] = []
+
+    def tell(votes: VoteMatrix, X: np.ndarray, **how: object) -> Table:
+        considered.append(len(votes))
+        assert len(X) == len(votes)
+        return rows_to_label(votes, X, **how)
+
+    monkeypatch.setattr(workspace, "rows_to_label", tell)
+    ids = space.train.ids.cast(pl.String).to_list()
+    space.store.add(ids[3], "billing", "bob")
+    assert space.features is not None
+    found = space.to_label(8, "recommended", "ada", seed=1).frame
+    assert considered == [12]
+    assert [ids[row] for row in found["row"]] == found["item"].to_list()
+    # Drawn from 12 that were drawn from all: bob's label does not count for ada.
+    n_random = (found["chosen"] == "random").sum()
+    assert found["probability"].drop_nulls().unique().to_list() == [n_random / len(ids)]
+    other = space.to_label(8, "recommended", "ada", seed=2).frame
+    assert set(other["item"]) != set(found["item"])
 
 
 def test_random_labels_become_dev_rows_where_the_project_names_none(empty: Workspace):

@@ -18,6 +18,7 @@ from wiesel.spans import (
     apply_span_lfs,
     gazetteer,
     load_span_lfs,
+    outside,
     pattern,
     span_function,
 )
@@ -265,3 +266,92 @@ def test_a_function_of_another_kind_in_a_file_is_not_passed_over(line, tmp_path)
     file.write_text(f"from wiesel.spans import gazetteer\nb = gazetteer('PER', ['Bob'])\n{line}")
     with pytest.raises(WieselError, match="span function"):
         load_span_lfs(file)
+
+
+TWO = Documents.from_texts(["Ada met Bob", "Ada Byron slept"], ids=["x", "y"])
+
+
+def test_spans_that_exist_already_are_votes():
+    """The same votes as those of functions that return them; None abstains."""
+    spans = {"ann": [[(0, 3, "PER"), (8, 11, "PER")], None], "ben": [[], [(0, 9, "PER")]]}
+    by_id = {name: dict(zip(["x", "y"], own, strict=True)) for name, own in spans.items()}
+
+    def of(name, **options):
+        return span_function(name=name, **options)(lambda document: by_id[name][document.id])
+
+    expected = apply_span_lfs([of("ann", exhaustive=True), of("ben")], TWO, labels=["PER"])
+    found = TokenVotes.from_spans(TWO, spans, exhaustive=["ann"])
+    assert found.voters == ("ann", "ben")
+    assert found.labels == SpanLabels(("PER",))
+    assert np.array_equal(found.votes.dense(), expected.votes.dense())
+    assert found.votes.dense()[:, 0].tolist() == [1, 0, 1, -1, -1, -1]
+    everybody = TokenVotes.from_spans(TWO, spans, exhaustive=True).votes.dense()
+    assert everybody[:, 1].tolist() == [0, 0, 0, 1, 2, 0]
+
+
+def test_spans_that_exist_already_can_be_links_and_of_documents_with_words():
+    documents = Documents.from_words([["New", "York", "Times"]])
+    span = documents[0].span(0, 3, "together")
+    votes = TokenVotes.from_spans(
+        documents, {"a": [[(0, 3, "ORG")]]}, labels=["PER", "ORG"], links={"phrases": [[span]]}
+    )
+    assert votes.labels == SpanLabels(("PER", "ORG"))
+    assert votes.links.dense()[:, 0].tolist() == [-1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("spans", "options", "words"),
+    [
+        ({"a": [[(0, 3, "PER")]]}, {}, "'a': spans are of 1 documents; there are 2"),
+        ({"a": [[(0, 30, "PER")], []]}, {}, "'a': span is characters 0 to 30 of document 'x'"),
+        ({"a": [[(0, 3, "PER")], []]}, {"labels": ["LOC"]}, "as 'PER'; the labels are 'LOC'"),
+        ({"a": [[], None]}, {}, "The 1 voters mark no span with a label: give labels="),
+        ({"a": [[(0, 3, "PER")], []]}, {"exhaustive": ["b"]}, "exhaustive voter 'b' has no spans"),
+        ([[(0, 3, "PER")], []], {}, "are a dict, {voter: spans of each document}; got"),
+    ],
+)
+def test_given_spans_that_are_no_votes_are_refused_by_name(spans, options, words):
+    with pytest.raises(WieselError, match=words):
+        TokenVotes.from_spans(TWO, spans, **options)
+
+
+def test_majority_vote_in_one_call():
+    spans = {
+        "a": [[(0, 3, "PER")], [(0, 9, "PER")]],
+        "b": [[(0, 3, "LOC")], [(0, 9, "PER")]],
+        "c": [[(0, 3, "PER"), (8, 11, "LOC")], []],
+    }
+    found = TokenVotes.from_spans(TWO, spans).majority()
+    assert [[span[:3] for span in own] for own in found] == [
+        [(0, 3, "PER"), (8, 11, "LOC")],
+        [(0, 9, "PER")],
+    ]
+    assert found[0][0].confidence == pytest.approx(2 / 3)
+    assert TokenVotes.from_spans(TWO, {"a": [[], []]}, labels=["PER"]).majority() == [[], []]
+
+
+def test_outside_builds_votes_against_spans():
+    votes = apply(
+        [
+            gazetteer("PER", ["Ada"]),
+            outside(["The", "met"]),
+            outside(regex=r"[^\w\s]+", name="dots"),
+        ],
+        "the Ada met Bob .",
+    )
+    assert votes.votes.dense().T.tolist() == [
+        [-1, 1, -1, -1, -1],
+        [0, -1, 0, -1, -1],
+        [-1, -1, -1, -1, 0],
+    ]
+    assert [tuple(span[:3]) for span in outside(["met"])("Ada met")] == [(4, 7, "O")]
+    for wrong in ({}, {"words": ["a"], "regex": "b"}):
+        with pytest.raises(ParameterError, match="outside takes a list of words or a regex"):
+            outside(**wrong)
+
+
+def test_voters_that_mark_nothing_are_named():
+    spans = {"a": [[(0, 3, "PER")], []], "b": [[], []], "c": [None, None]}
+    votes = TokenVotes.from_spans(TWO, spans)
+    with pytest.warns(WieselWarning, match="2 of 3 voters cast no vote: 'b', 'c'"):
+        HiddenMarkov().fit(votes)
