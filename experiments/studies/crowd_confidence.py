@@ -281,6 +281,7 @@ def show(records: Sequence[Record], effort: Effort) -> None:
     half = halves()
     real = [r for r in records if r["dataset"] in half and r["method"] != OTHERS]
     skene = [r for r in real if r["method"] == METHODS[0]]
+    others = [r for r in records if r["method"] == OTHERS]
     lines = ["## The choice", "", _grid(skene, half), ""]
     lines += ["## Dawid-Skene, set by set", "", _sets(skene, half), ""]
     error, held = _mean(skene, _after), _mean(skene, _held)
@@ -290,7 +291,7 @@ def show(records: Sequence[Record], effort: Effort) -> None:
         "",
         "## Other reductions",
         "",
-        _others([r for r in records if r["method"] == OTHERS], skene, half),
+        _others(others, skene, half),
         "",
         "Parameters have the best log loss on the *choose* half. The dependence by held-out "
         "answers is that which predicts answers best from other answers (Dawid-Skene fitted "
@@ -301,8 +302,11 @@ def show(records: Sequence[Record], effort: Effort) -> None:
         "",
         f"ECE of at most 0.03 on average is {_met(error <= 0.03)} without gold: {error:.3f}, of "
         f"which {_mean(skene, _floor):.3f} is the floor, so {beyond:.3f} beyond chance. The best "
-        f"dependence of each set would leave {_mean(skene, _best):.3f}. Intervals "
-        f"that hold for at least 93 % of the workers are {_met(held >= 0.93)}: {held:.1%}. Labels, "
+        f"dependence of each set would leave {_mean(skene, _best):.3f}, its best slope and shift "
+        f"{_mean(others, lambda r: r['best_fit']['ece']):.3f}: only who knows the gold of a set can "
+        "be below 0.03. "
+        f"Intervals that hold for at least 93 % of the workers are {_met(held >= 0.93)}: "
+        f"{held:.1%}. Labels, "
         "and so their accuracy, do not change. Answers cannot show that most workers share a "
         f"mistake: the mean confidence of a set is {_mean(skene, _offset):.3f} away from its "
         "accuracy, up or down, and no statistic of the answers that we tried (agreement, alpha, "

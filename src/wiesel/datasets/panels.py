@@ -62,9 +62,9 @@ def make_panel(  # noqa: PLR0913 - each keyword is a property of panels
     reach, misleading = norm.ppf(steps), 1 / norm.ppf(ceiling)
     skill = reach / np.sqrt(1 - (reach * misleading) ** 2)
     evidence = 2 * gold - 1 + misleading * rng.standard_normal(n_items)
-    common = rng.standard_normal((n_items, family.max() + 1))[:, family]
+    of_family = rng.standard_normal((n_items, family.max() + 1))[:, family]
     own = rng.standard_normal((n_items, n_judges))
-    error = np.sqrt(shared) * common + np.sqrt(1 - shared) * own
+    error = np.sqrt(shared) * of_family + np.sqrt(1 - shared) * own
     seen = evidence[:, None] * skill + error + tendency + rng.normal(0, habits, n_judges)
     stretch = _SHARPNESS * rng.uniform(0.6, 1.4, n_judges)
     rating = np.floor(expit(stretch * seen) * _RATINGS).clip(0, _RATINGS - 1)
