@@ -82,7 +82,7 @@ def read_batch_answers(
 
     >>> read_batch_answers([], [], "answers.jsonl")
     Traceback (most recent call last):
-    wiesel.errors.ParameterError: There are no labeling functions: the list is empty.
+    wiesel.errors.ParameterError: There are no labeling functions: the list is empty. ...
     """
     caches: dict[str, AnswerCache] = {}
     n_open = 0

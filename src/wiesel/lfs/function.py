@@ -83,7 +83,11 @@ def as_lfs(lfs: LabelingFunction | Iterable[Any]) -> list[LabelingFunction]:
     """
     flat = list(_flattened(lfs))
     if not flat:
-        raise ParameterError("There are no labeling functions: the list is empty.")
+        raise ParameterError(
+            "There are no labeling functions: the list is empty. Write one, such as "
+            "keywords('spam', ['prize'], column='text'); suggest_lfs, or wiesel suggest PROJECT, "
+            "proposes some."
+        )
     broken = [lf.name for lf in flat if not is_name(lf.name)]
     if broken:
         raise ParameterError(f"The name of a labeling function is a text; got {broken[0]!r:.60}.")
