@@ -33,7 +33,6 @@ from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
-from wiesel.end_to_end.with_votes import check_vote_levels, learned_levels, with_votes
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.parameters import check_number
@@ -42,12 +41,16 @@ from wiesel.row_ids import in_order_of
 from wiesel.tasks import OneLabelTask, Task
 from wiesel.training import History, Objective
 
-__all__ = ["Committee", "default_members"]
+__all__ = ["PRIOR_LABELS", "Committee", "default_members", "learned_levels", "with_votes"]
 
 Members = dict[str, EndToEndModel]
+Array = npt.NDArray[np.float64]
 
 _GOLD = "gold"
 """The name of the member that learns gold labels alone."""
+PRIOR_LABELS = 4.0
+"""How many gold labels it takes to change the levels of networks and votes by much."""
+_LEAST_PROBA = 1e-6
 _VOTE_LEVELS = (0.5, 0.5)
 """How much networks and soft labels are worth together, before gold tells."""
 _SHRINKAGE = 50.0
@@ -179,7 +182,7 @@ class Committee(ExplainedModel):
             truth = np.asarray(gold.known.gold)[known]
             self.vote_levels_ = learned_levels(proba[known], soft[known], truth, _VOTE_LEVELS)
 
-    def predict_proba(self, X: Any, votes: Any = None) -> npt.NDArray[np.float64]:
+    def predict_proba(self, X: Any, votes: Any = None) -> Array:
         """Return P(class) of every item: (n_items, n_classes), as in `labels_.names`.
 
         With `votes` on the items, such as answers of the language models that it learned from, the
@@ -218,7 +221,7 @@ class Committee(ExplainedModel):
         self.end_model_ = self._average()
         return done
 
-    def soft_labels(self, X: Any, votes: Any) -> npt.NDArray[np.float64]:
+    def soft_labels(self, X: Any, votes: Any) -> Array:
         """Return the members' average soft labels: (n_items, n_classes)."""
         self.check_fitted()
         self.check_votes(votes)
@@ -266,7 +269,7 @@ class Committee(ExplainedModel):
         model.members_ = tuple(members)
         model.offsets_ = model.task_.check_offsets(saved.values.get("offsets"))
         levels = saved.values.get("vote_levels")
-        model.vote_levels_ = check_vote_levels(levels, model.task_.n_classes)
+        model.vote_levels_ = _check_vote_levels(levels, model.task_.n_classes)
         model.end_model_ = model._average()
         return model
 
@@ -313,7 +316,7 @@ class Committee(ExplainedModel):
         named = zip(self.member_weights_.items(), self.members_, strict=True)
         return [(name, m, weight) for (name, weight), m in named if not isinstance(m, Supervised)]
 
-    def _member_soft_labels(self, member: Any, X: Any, votes: Any) -> npt.NDArray[np.float64]:
+    def _member_soft_labels(self, member: Any, X: Any, votes: Any) -> Array:
         """The soft labels of a member, which may be the user's own method."""
         source = f"The soft labels by {type(member).__name__}"
         n_rows = self.task_.n_rows(votes)
@@ -494,3 +497,72 @@ def _healthy(fitted: Members) -> Members:
         WieselWarning,
     )
     return kept
+
+
+def with_votes(
+    proba: Array,
+    soft_labels: Array,
+    covered: npt.NDArray[np.bool_],
+    levels: Sequence[float] | Array,
+    offsets: Array | float = 0.0,
+) -> Array:
+    """Return P(class) from a model's and from soft labels, where there are votes.
+
+    >>> with_votes(np.array([[0.5, 0.5]]), np.array([[0.8, 0.2]]), np.array([True]), (1.0, 1.0))
+    array([[0.8, 0.2]])
+    """
+    found: Array = np.array(proba, dtype=np.float64)
+    logits = offsets + np.tensordot(np.asarray(levels), _logs(proba, soft_labels), 1)
+    found[covered] = np.exp(_log_softmax(logits[covered]))
+    return found
+
+
+def _check_vote_levels(saved: Any, n_classes: int) -> tuple[Array, Array] | None:
+    """Return the levels and offsets that were saved, checked; None if there are none."""
+    if saved is None:
+        return None
+    levels, offsets = (np.asarray(part, dtype=np.float64) for part in saved)
+    finite = np.isfinite(levels).all() and np.isfinite(offsets).all()
+    if levels.shape != (2,) or offsets.shape != (n_classes,) or not finite:
+        raise SavedModelError("The saved levels of model and votes do not fit its classes.")
+    return levels, offsets
+
+
+def _logs(*probas: Array) -> Array:
+    return np.log(np.clip(np.stack(probas), _LEAST_PROBA, 1))
+
+
+def learned_levels(
+    proba: Array,
+    soft_labels: Array,
+    truth: npt.NDArray[np.int64],
+    prior: Sequence[float],
+    prior_labels: float = PRIOR_LABELS,
+) -> tuple[Array, Array]:
+    """Return the levels and offsets under which both together predict known classes best."""
+    from scipy.optimize import minimize
+
+    logs = _logs(proba, soft_labels)
+    n_classes = logs.shape[2]
+    one_hot = np.eye(n_classes)[truth]
+    start = np.concatenate([prior, np.zeros(n_classes)])
+    ridge = np.concatenate([[prior_labels] * 2, [prior_labels / 4] * n_classes])
+
+    def loss(learned: Array) -> tuple[float, Array]:
+        log_proba = _log_softmax(learned[2:] + np.tensordot(learned[:2], logs, 1))
+        errors = np.exp(log_proba) - one_hot
+        away = learned - start
+        gradient = np.concatenate([(errors * logs).sum(axis=(1, 2)), errors.sum(axis=0)])
+        return -float((one_hot * log_proba).sum()) + float(ridge @ away**2) / 2, (
+            gradient + ridge * away
+        )
+
+    bounds = [(0.0, None)] * 2 + [(None, None)] * n_classes
+    found = np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
+    return found[:2], found[2:]
+
+
+def _log_softmax(logits: Array) -> Array:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    log_proba: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return log_proba

@@ -1,6 +1,5 @@
 """Predictions that use the votes on an item where there are any, and the model alone elsewhere."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -8,19 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.end_to_end.base import EndToEndModel
-from wiesel.errors import NotFittedError, ParameterError, SavedModelError
+from wiesel.end_to_end.committee import PRIOR_LABELS, learned_levels, with_votes
+from wiesel.errors import NotFittedError, ParameterError
 from wiesel.label_models import LabelModel
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix
 
-__all__ = ["WithVotes", "check_vote_levels", "learned_levels", "with_votes"]
+__all__ = ["WithVotes"]
 
 Array = npt.NDArray[np.float64]
 
-_LEAST = 1e-6
 _LEVELS = (0.5, 1.0)
-_PRIOR_LABELS = 4.0
 
 
 @dataclass(eq=False)
@@ -47,7 +45,7 @@ class WithVotes:
 
     model: EndToEndModel
     label_model: LabelModel
-    prior_labels: float = _PRIOR_LABELS
+    prior_labels: float = PRIOR_LABELS
     """How many gold labels it takes to change the levels by much."""
 
     levels_: Array = field(init=False, repr=False)
@@ -94,72 +92,3 @@ class WithVotes:
         names = np.array(self.label_model.labels_.names, dtype=object)
         found: npt.NDArray[Any] = names[self.predict_proba(X, votes).argmax(axis=1)]
         return found
-
-
-def with_votes(
-    proba: Array,
-    soft_labels: Array,
-    covered: npt.NDArray[np.bool_],
-    levels: Sequence[float] | Array,
-    offsets: Array | float = 0.0,
-) -> Array:
-    """Return P(class) from a model's and from soft labels, where there are votes.
-
-    >>> with_votes(np.array([[0.5, 0.5]]), np.array([[0.8, 0.2]]), np.array([True]), (1.0, 1.0))
-    array([[0.8, 0.2]])
-    """
-    found: Array = np.array(proba, dtype=np.float64)
-    logits = offsets + np.tensordot(np.asarray(levels), _logs(proba, soft_labels), 1)
-    found[covered] = np.exp(_log_softmax(logits[covered]))
-    return found
-
-
-def check_vote_levels(saved: Any, n_classes: int) -> tuple[Array, Array] | None:
-    """Return the levels and offsets that were saved, checked; None if there are none."""
-    if saved is None:
-        return None
-    levels, offsets = (np.asarray(part, dtype=np.float64) for part in saved)
-    finite = np.isfinite(levels).all() and np.isfinite(offsets).all()
-    if levels.shape != (2,) or offsets.shape != (n_classes,) or not finite:
-        raise SavedModelError("The saved levels of model and votes do not fit its classes.")
-    return levels, offsets
-
-
-def _logs(*probas: Array) -> Array:
-    return np.log(np.clip(np.stack(probas), _LEAST, 1))
-
-
-def learned_levels(
-    proba: Array,
-    soft_labels: Array,
-    truth: npt.NDArray[np.int64],
-    prior: Sequence[float],
-    prior_labels: float = _PRIOR_LABELS,
-) -> tuple[Array, Array]:
-    """Return the levels and offsets under which both together predict known classes best."""
-    from scipy.optimize import minimize
-
-    logs = _logs(proba, soft_labels)
-    n_classes = logs.shape[2]
-    one_hot = np.eye(n_classes)[truth]
-    start = np.concatenate([prior, np.zeros(n_classes)])
-    ridge = np.concatenate([[prior_labels] * 2, [prior_labels / 4] * n_classes])
-
-    def loss(learned: Array) -> tuple[float, Array]:
-        log_proba = _log_softmax(learned[2:] + np.tensordot(learned[:2], logs, 1))
-        errors = np.exp(log_proba) - one_hot
-        away = learned - start
-        gradient = np.concatenate([(errors * logs).sum(axis=(1, 2)), errors.sum(axis=0)])
-        return -float((one_hot * log_proba).sum()) + float(ridge @ away**2) / 2, (
-            gradient + ridge * away
-        )
-
-    bounds = [(0.0, None)] * 2 + [(None, None)] * n_classes
-    found = np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
-    return found[:2], found[2:]
-
-
-def _log_softmax(logits: Array) -> Array:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    log_proba: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return log_proba
