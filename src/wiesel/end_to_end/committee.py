@@ -182,19 +182,15 @@ class Committee(ExplainedModel):
             truth = np.asarray(gold.known.gold)[known]
             self.vote_levels_ = learned_levels(proba[known], soft[known], truth, _VOTE_LEVELS)
 
-    def predict_proba(self, X: Any, votes: Any = None) -> Array:
-        """Return P(class) of every item: (n_items, n_classes), as in `labels_.names`.
+    def proba_with_votes(self, X: Any, votes: Any, proba: Array) -> Array:
+        """Return P(class) from the networks and, where there are votes, from the soft labels.
 
-        With `votes` on the items, such as answers of the language models that it learned from, the
-        soft labels of the members count, too, where there are any: ::
+        ::
 
             softmax(b + l_networks log P_networks(class | x) + l_votes log P_members(class | votes))
 
         The levels and b are learned from gold items with votes; without them both levels are 0.5.
         """
-        proba = super().predict_proba(X)
-        if votes is None:
-            return proba
         if self.task_.kind != OneLabelTask.kind:
             raise ParameterError(
                 "Predictions that use votes are for items with one label: leave the votes out."
@@ -204,15 +200,6 @@ class Committee(ExplainedModel):
             raise ParameterError(f"X has {len(proba)} items, the votes have {votes.n_items}.")
         levels, offsets = self.vote_levels_ or (_VOTE_LEVELS, 0.0)
         return with_votes(proba, self.soft_labels(X, votes), votes.covered, levels, offsets)
-
-    def predict(self, X: Any, votes: Any = None) -> Any:
-        """Return the name of the predicted class of every item, or its labels as a tuple.
-
-        With `votes`, it is the most probable class by `predict_proba(X, votes)`, without threshold.
-        """
-        if votes is None:
-            return super().predict(X)
-        return self.task_.decide(self.predict_proba(X, votes), None, X)
 
     def fine_tune(self, X: Any, y: Any) -> FineTuning:
         """Learn a few gold items, as `EndToEndModel.fine_tune`; they replace the offsets."""

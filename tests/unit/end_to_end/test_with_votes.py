@@ -126,3 +126,5 @@ def test_votes_that_do_not_fit_are_refused(panel, committees) -> None:
         committees[0].predict_proba(X[:10], votes)
     with pytest.raises(VoteError, match="judge_7"):
         committees[0].predict_proba(X, votes.select(votes.voters[:7]))
+    with pytest.raises(ParameterError, match="TwoStage predicts from X alone"):
+        panel[4].predict(X, votes=votes)
