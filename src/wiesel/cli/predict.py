@@ -131,7 +131,7 @@ def _of_array(bundle: "Bundle", data: Path, output: Path | None) -> Answer:
     _, inputs = frame_and_inputs(bundle, data)
     proba = bundle.model.predict_proba(inputs)
     ids = pl.Series("id", range(len(proba)), pl.Int64)
-    return _told(prediction_frame(ids, bundle.model, proba), output)
+    return _told(prediction_frame(ids, bundle.model, proba), output, _threshold(bundle))
 
 
 def _of_votes(
@@ -163,15 +163,15 @@ def _of_votes(
         proba = model.predict_proba(inputs, votes.select(model.voters_))
     names = pl.Series(bundle.labels.names, dtype=pl.String).gather(proba.argmax(axis=1))
     columns = proba_columns(proba, bundle.labels)
-    return _told(pl.DataFrame([ids, names.alias("prediction"), *columns]), output)
+    return _told(pl.DataFrame([ids, names.alias("prediction"), *columns]), output, {})
 
 
-def _told(frame: Any, output: Path | None) -> Answer:
-    """Write predictions, or show them."""
+def _told(frame: Any, output: Path | None, more: dict[str, Any]) -> Answer:
+    """Write predictions, or show them; `more` is part of the result."""
     from wiesel.io import write_rows
 
     counts = dict(frame["prediction"].value_counts(sort=True).iter_rows())
-    result: dict[str, Any] = {"n_items": len(frame), "counts": counts, **_threshold(bundle)}
+    result: dict[str, Any] = {"n_items": len(frame), "counts": counts, **more}
     if output is None:
         return Answer({**result, "predictions": frame.to_dicts()}, _shown(frame))
     write_rows(frame, output)
