@@ -13,8 +13,7 @@ import polars as pl
 
 from wiesel.errors import DataError, listed
 from wiesel.forks import check_polars_threads
-from wiesel.io.diagnosis import LONGEST_LINE, first_long_line
-from wiesel.io.dialects import Dialect, decoded_file, dialect_of
+from wiesel.io.dialects import LONGEST_LINE, Dialect, decoded_file, dialect_of, first_long_line
 from wiesel.io.files import (
     FORMATS,
     FilePath,

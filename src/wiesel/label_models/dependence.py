@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.label_models.pair_moments import pair_counts
+from wiesel.label_models.pair_statistics import pair_counts
 from wiesel.label_models.vote_products import vote_totals
 from wiesel.labels import FloatArray
 from wiesel.votes import VoteMatrix, require_votes

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from wiesel.errors import DataError
 from wiesel.io.files import FilePath, existing_file, read_text, write_text
 from wiesel.lfs.chat import AnswerCache
-from wiesel.lfs.completions import Completion, NotACompletion, request_body
 from wiesel.lfs.costs import open_questions, prompts_of
 from wiesel.lfs.function import LabelingFunction, slug
 from wiesel.lfs.prompt_rules import Prompt
+from wiesel.lfs.sending import Completion, NotACompletion, request_body
 
 __all__ = ["BatchAnswers", "read_batch_answers", "write_batch_requests"]
 

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from wiesel.errors import ParameterError, VoteError, listed
 from wiesel.labels import LabelSpace, is_name
+from wiesel.lfs.ballots import ColumnVotes
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.column_votes import ColumnVotes
 
 __all__ = ["LabelingFunction", "as_lfs", "check_classes", "slug"]
 

@@ -14,8 +14,8 @@ import polars as pl
 from wiesel.errors import DataError, ParameterError, listed, suggest
 from wiesel.forks import check_polars_threads
 from wiesel.labels import LabelSpace, is_name
+from wiesel.lfs.ballots import ColumnVotes
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction
 from wiesel.tables import as_frame

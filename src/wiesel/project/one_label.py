@@ -12,7 +12,7 @@ from wiesel.analysis import Table, summarize
 from wiesel.analysis.table import UNKNOWN
 from wiesel.compare import score_table
 from wiesel.evaluation import Report, Score, commonest_class, compare_paired_proba, evaluate_proba
-from wiesel.evaluation.rendering import string_table
+from wiesel.evaluation.report import string_table
 from wiesel.gold import RANDOM, Gold
 from wiesel.io import Split, write_votes
 from wiesel.labels import ABSTAIN

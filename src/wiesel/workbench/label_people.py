@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from nicegui import ui
 
-from wiesel.analysis.annotators import label_disagreements
+from wiesel.analysis.workers import label_disagreements
 from wiesel.io import RESOLVED
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, table

@@ -9,12 +9,14 @@ from nicegui import ui
 
 from wiesel.evaluation.comparison import mcnemar
 from wiesel.evaluation.intervals import paired_interval
+from wiesel.io import Split
 from wiesel.project.labels import missing_dev_labels
 from wiesel.project.next_steps import NextStep, next_steps
-from wiesel.project.rows import positions
+from wiesel.project.rows import part_of, positions
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
 from wiesel.project.slices import ErrorBucket, error_buckets
+from wiesel.votes import VoteMatrix
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
@@ -61,6 +63,8 @@ class ResultsPage:
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
+        self.places: Any = None
+        """The training rows that are the dev rows of the run, because people labeled them here."""
 
     def build(self) -> None:
         """Show the page."""
@@ -163,7 +167,7 @@ class ResultsPage:
 
     def _go(self, step: NextStep, page: str) -> None:
         if step.kind == "rows":
-            page = self.desk.select(step.split, step.rows, step.text)
+            page = self.desk.select(*self._in_data(step.split, step.rows), step.text)
         ui.navigate.to(page)
 
     def _view(self) -> tuple[RunView, Any, list[str], list[ErrorBucket], list[NextStep]]:
@@ -173,14 +177,18 @@ class ResultsPage:
         if self.split not in splits:
             self.split = splits[0]
         view = self.desk.space.view(run, self.split)
+        self.places = None
+        if self.split not in self.desk.space.splits:
+            known = positions(self.desk.space.train.ids, view.ids.to_list())
+            self.places = np.array([known.get(item, -1) for item in view.ids], dtype=np.int64)
         space = self.desk.space
         if not view.has_gold:
             return view, None, splits, [], next_steps(space, run, view, None, [])
         buckets = error_buckets(
             view.gold,
             view.predicted,
-            space.splits[view.split],
-            space.cast.by_split.get(view.split),
+            self._data(view.split),
+            self._votes(view.split),
             labels.names,
             space.text_column or "",
         )
@@ -200,6 +208,21 @@ class ResultsPage:
             with box, card("Before you read the figures"):
                 for sentence in sentences:
                     words(str(sentence), "run-uncertain", tag="p")
+
+    def _data(self, split: str) -> Split:
+        """Return the rows of a split; dev rows that people labeled here are training rows."""
+        space = self.desk.space
+        return space.splits[split] if self.places is None else part_of(space.train, self.places)
+
+    def _votes(self, split: str) -> VoteMatrix | None:
+        votes = self.desk.space.cast.by_split
+        return votes.get(split) if self.places is None else votes["train"][self.places]
+
+    def _in_data(self, split: str, rows: Any) -> tuple[str, Any]:
+        """Return the split and the rows by which other pages know some rows of this view."""
+        if self.places is None or split != self.split:
+            return split, rows
+        return "train", self.places[np.asarray(rows, dtype=np.int64)]
 
     def _beside(self) -> None:
         """Show all methods and baselines of the run, beside which a figure means something."""
@@ -329,7 +352,7 @@ class ResultsPage:
         button.set_enabled(len(rows) > 0)
 
     def _open(self, split: str, rows: Any, title: str) -> None:
-        ui.navigate.to(self.desk.select(split, rows, title))
+        ui.navigate.to(self.desk.select(*self._in_data(split, rows), title))
 
     def _calibration(self, view: RunView, report: Any) -> None:
         bins = report.calibration
@@ -375,7 +398,7 @@ class ResultsPage:
             with ui.element("div"):
                 self._open_button(view, f"all {len(wrong):,} errors", wrong, "errors")
             column = self.desk.space.text_column
-            rows = self.desk.space.splits[view.split].rows
+            rows = self._data(view.split).rows
             for place in map(int, wrong[:_LISTED]):
                 predicted = view.labels.names[view.predicted[place]]
                 text = cut(rows[column][place], 90) if column else view.ids[place]
@@ -386,7 +409,9 @@ class ResultsPage:
 
     async def _blame(self, view: RunView, place: int, label: str) -> None:
         cell = view.confusion_rows(view.gold[place], view.predicted[place])
-        await self.blame.show(view.split, place, label, view.labels.names[view.gold[place]], cell)
+        right = view.labels.names[view.gold[place]]
+        split, rows = self._in_data(view.split, np.append(cell, place))
+        await self.blame.show(split, int(rows[-1]), label, right, rows[:-1])
 
     def _compare(self) -> None:
         others = {name: _title(run) for name, run in self.runs.items() if name != self.name}
@@ -434,7 +459,7 @@ class ResultsPage:
         A column `text` has what the rows say, those that one of the two gets right first.
         """
         frame = compare_runs(self.runs[self.name], self.runs[name], self.split)
-        split, column = self.desk.space.splits[self.split], self.desk.space.text_column
+        split, column = self._data(self.split), self.desk.space.text_column
         places = positions(split.ids, frame["id"].to_list())
         texts = [
             cut(split.rows[column][places[item]], 160) if column and item in places else item
@@ -473,8 +498,8 @@ class ResultsPage:
 
     def _send(self) -> None:
         if self.split:
-            rows = np.arange(len(self.desk.space.splits[self.split]))
-            SendBox(self.desk).ask(self.split, rows)
+            rows = np.arange(len(self._data(self.split)))
+            SendBox(self.desk).ask(*self._in_data(self.split, rows))
 
     async def _download(self, file: str) -> None:
         path = self.runs[self.name].folder / file
