@@ -92,11 +92,11 @@ class Jobs:
     def cancel(self) -> None:
         """Stop training; the best weights so far are kept."""
         if self.running is not None and self.running[1].poll() is None:
-            name, process = self.running
+            name, worker = self.running
             # While its interpreter starts, the process cannot tell that it was stopped.
             with (run_folder(self.project) / name / _PROGRESS).open("a", encoding="utf-8") as log:
                 log.write(json.dumps(_STOP) + "\n")
-            process.send_signal(signal.SIGINT)
+            worker.send_signal(signal.SIGINT)
 
     def progress(self, name: str) -> Progress:
         """Return what a run has reported so far."""
