@@ -245,8 +245,8 @@ def _verdict(desk: Desk, facts: RowFacts) -> None:
             chip(desk, name, "gold: ")
         if facts.marks.gold == ():
             words("gold: none", "w-faint")
-        for name, share in facts.marks.predicted:
-            chip(desk, name, f"{facts.source.split()[0]}: {percent(share)} ")
+        for name, sure in facts.marks.predicted:
+            chip(desk, name, f"{facts.source.split()[0]}: {sure} ")
         if facts.source and not facts.marks.predicted:
             words(f"{facts.source.split()[0]}: none", "w-faint")
         for name, share in facts.soft_labels:
