@@ -180,4 +180,6 @@ def test_every_kind_of_name_is_described():
         "transformer",
         "sklearn",
         "module",
+        "tagger",
+        "linear_tagger",
     }
