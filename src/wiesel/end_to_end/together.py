@@ -97,10 +97,13 @@ def separate(model: Part) -> list[Part]:
     return parts
 
 
-def reseeded(network: Any, seed: int) -> Any:
-    """Return a Wiesel end model initialized from the seed; a user's module unchanged."""
+def reseeded(network: Any, seed: int, again: bool = True) -> Any:
+    """Return a Wiesel end model initialized from the seed; a user's module unchanged.
+
+    `again=False` also leaves a model unchanged whose weights somebody has trained or set.
+    """
     spec = shipped_spec(network) if isinstance(network, torch.nn.Module) else None
-    if spec is None:
+    if spec is None or not (again or network.is_untrained):
         return network
     with seeded(seed):
         return shipped_module(spec)

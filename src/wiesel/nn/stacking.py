@@ -50,8 +50,8 @@ _ELEMENTWISE = (
 )
 
 
-_INTERNAL = {*vars(nn.Module()), "training"}
-"""Attributes that torch sets on every module and that do not affect what it computes."""
+_INTERNAL = {*vars(nn.Module()), "training", "_first_weights"}
+"""Attributes that do not affect what a module computes: torch's, and one of Wiesel's modules."""
 
 
 class _Turns:

@@ -6,6 +6,7 @@ remainder to choose a row of a table.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from zlib import crc32
 
 import torch
@@ -50,7 +51,7 @@ class BiLSTMTagger(ShippedModule):
     ) -> None:
         super().__init__()
         sizes = dict(_ROWS if sizes is None else sizes)
-        self.arguments = {
+        arguments: dict[str, Any] = {
             "n_tags": n_tags,
             "sizes": sizes,
             "hidden": hidden,
@@ -60,7 +61,7 @@ class BiLSTMTagger(ShippedModule):
         self.unknown = unknown
         self.vocabularies = None
         if vocabularies is not None:
-            self.arguments["vocabularies"] = {k: list(v) for k, v in vocabularies.items()}
+            arguments["vocabularies"] = {k: list(v) for k, v in vocabularies.items()}
             self.vocabularies = _Vocabularies(vocabularies)
         self.embeddings = nn.ModuleDict(
             {
@@ -74,6 +75,7 @@ class BiLSTMTagger(ShippedModule):
         self.dropout = nn.Dropout(dropout)
         self.lstm = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
         self.head = nn.Linear(2 * hidden, n_tags)
+        self.made_with(**arguments)
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits of a batch; `mask` marks the places with a token."""
@@ -114,7 +116,6 @@ class LinearTagger(ShippedModule):
 
     def __init__(self, n_tags: int, rows: int = 2**16, window: int = 2) -> None:
         super().__init__()
-        self.arguments = {"n_tags": n_tags, "rows": rows, "window": window}
         self.window = window
         self.tables = nn.ModuleList(
             nn.EmbeddingBag(rows, n_tags, mode="sum", padding_idx=0) for _ in range(2 * window + 1)
@@ -122,6 +123,7 @@ class LinearTagger(ShippedModule):
         for table in self.tables:
             nn.init.zeros_(table.weight)  # type: ignore[arg-type]
         self.bias = nn.Parameter(torch.zeros(n_tags))
+        self.made_with(n_tags=n_tags, rows=rows, window=window)
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits of a batch; the letters of words count for the token itself only."""
