@@ -372,7 +372,7 @@ def draw(records: list[Record]) -> None:
     sizes = tuple(size for size in SIZES if all(size in own for own in done.values()))
     if not sizes:
         return
-    figure, grid = plt.subplots(1, 3, figsize=(12.5, 3.9), layout="constrained")
+    figure, grid = plt.subplots(1, 3, figsize=(12.5, 4.2), layout="constrained")
     ticks = ["none", "rough\nbalance", *map(str, sizes)]
     for place, (axes, title) in enumerate(zip(grid, FIGURES, strict=False)):
         start = np.mean([r["figures"][WITHOUT][place] for r in sets])
@@ -387,7 +387,7 @@ def draw(records: list[Record]) -> None:
         axes.set_xticklabels(ticks)
         axes.grid(alpha=0.3)
     grid[0].set_ylabel(f"points, mean of {len(SETS)} sets")
-    grid[-1].legend(fontsize="small", loc="lower right")
+    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.suptitle(
         "What ten minutes buy: fifty labels, made in about ten minutes, beside the votes"
     )
