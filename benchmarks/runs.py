@@ -34,7 +34,7 @@ MODULE = "benchmarks.runs"
 
 def measured(job: dict[str, Any]) -> dict[str, Any]:
     """Run the project in this process, and return CPU seconds by stage and the scores."""
-    from wiesel.project.pipeline import metrics_of, run_project
+    from wiesel.project.pipeline import run_project
     from wiesel.project.settings import read_project
 
     marks = [("imports", time.process_time())]
@@ -47,7 +47,7 @@ def measured(job: dict[str, Any]) -> dict[str, Any]:
     stages: dict[str, float] = {"imports": marks[0][1]}
     for (_, start), (name, end) in pairwise(marks):
         stages[_stage(name)] = stages.get(_stage(name), 0.0) + end - start
-    scores = {row["method"]: row["accuracy"] for row in metrics_of(outcome)["methods"]}
+    scores = {row["method"]: row["accuracy"] for row in outcome.rows}
     return {"stages": stages, "scores": scores, "cpu_seconds": time.process_time()}
 
 

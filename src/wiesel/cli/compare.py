@@ -1,8 +1,8 @@
 """`wiesel compare`: several methods on one or more projects, in one table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,18 +40,23 @@ def compare(
     As with `wiesel run`, this runs the Python code of the projects.
     """
     from wiesel.compare import score_table
-    from wiesel.project.rows import refuse_several_labels
+    from wiesel.project.checking import check_project
     from wiesel.project.settings import read_project
 
     # Read and check all project files before the first method is trained.
     settings = {project: read_project(project) for project in projects}
     requested = split_names(methods) or []
     first = next(iter(settings.values()))
-    if first.multi or first.spans:
-        return _compare_one(list(settings.values()), requested, seeds)
     for found in settings.values():
-        refuse_several_labels(found)
-        _check(found, requested)
+        if found.task != first.task:
+            raise ParameterError(
+                f"{first.file} and {found.file} are different kinds of tasks, {first.task} and "
+                f"{found.task}, which have no figures in common: compare them one at a time."
+            )
+        sources = found.data
+        if not (sources.dev or sources.test or sources.dataset or sources.module):
+            raise ParameterError(f"{found.file} names neither dev nor test rows to compare on.")
+        check_project(found, requested)
     for found in settings.values():
         announce(found)
     names = _titles(settings)
@@ -79,38 +84,6 @@ def compare(
     return Answer(data, str(score_table(both)), step)
 
 
-def _compare_one(settings: Sequence["Project"], methods: list[str], seeds: int) -> Answer:
-    """Compare methods on a multi-label or span project."""
-    from wiesel.project.multilabel import compare_labels
-    from wiesel.project.spans import compare_spans
-
-    project = settings[0]
-    kind = "multi" if project.multi else "spans"
-    if len(settings) > 1:
-        raise ParameterError(f"Compare projects with {kind} = true one at a time.")
-    _check_gold(project)
-    announce(project)
-    compared: Any = compare_labels if project.multi else compare_spans
-    outcome = compared(project, methods, range(seeds), say_stage)
-    if outcome.judged_on is None:
-        raise ParameterError(f"{project.file}: the dev and test rows have no gold.")
-    step = command_line("wiesel", "run", project.folder, "--method", outcome.best)
-    return Answer({"runs": outcome.rows, "on": outcome.judged_on}, str(outcome.table), step)
-
-
-def _check(settings: "Project", methods: list[str]) -> None:
-    from wiesel.project.checking import check_project
-
-    _check_gold(settings)
-    check_project(settings, methods)
-
-
-def _check_gold(settings: "Project") -> None:
-    data = settings.data
-    if not (data.dev or data.test or data.dataset or data.module):
-        raise ParameterError(f"{settings.file} names neither dev nor test rows to compare on.")
-
-
 def _compared(settings: "Project", methods: list[str], seeds: int) -> "Outcome":
     from wiesel.project.pipeline import run_methods
 
@@ -130,13 +103,9 @@ def _titles(settings: Mapping[Path, "Project"]) -> dict[Path, str]:
 
 
 def best(outcomes: Iterable["Outcome"]) -> str:
-    """Return the method with the best mean accuracy on dev rows.
-
-    Test rows serve to evaluate a choice, not to make it; they are used only without dev rows.
-    """
+    """Return the method that is best over all projects, on dev rows if there are any."""
     found: dict[str, list[float]] = {}
     for outcome in outcomes:
-        for name, reports in outcome.reports.items():
-            report = reports.get("dev") or reports["test"]
-            found.setdefault(name, []).append(float(report.accuracy))
+        for name, score in outcome.choice.items():
+            found.setdefault(name, []).append(score)
     return max(found, key=lambda name: sum(found[name]) / len(found[name]))

@@ -5,11 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs, load_named
-from wiesel.cli.multilabel import evaluate_labels
-from wiesel.cli.span_projects import evaluate_tagger, is_span_model
+from wiesel.cli.model_options import (
+    EndModelName,
+    ModelFolder,
+    frame_and_inputs,
+    is_span_model,
+    load_named,
+)
 from wiesel.cli.verb import Answer, command_line, verb
-from wiesel.errors import DataError, listed
+from wiesel.errors import DataError, ParameterError, listed
 
 if TYPE_CHECKING:
     from wiesel.evaluation import Comparison
@@ -33,10 +37,16 @@ def evaluate(
     end_model: EndModelName = None,
 ) -> Answer:
     """Evaluate a saved model on gold labels."""
+    step = command_line("wiesel", "inspect", model)
     if is_span_model(model):
-        return evaluate_tagger(model, data)
+        from wiesel.project.spans import evaluate_documents
+
+        found = evaluate_documents(model, data)
+        return Answer({"report": found.to_dict()}, str(found), step)
+    from wiesel.evaluation import evaluate as evaluate_model
     from wiesel.evaluation import evaluate_proba
     from wiesel.io import explained, read_gold
+    from wiesel.project.multilabel import gold_labels
     from wiesel.project.rows import with_ids
     from wiesel.tasks import SeveralLabelsTask
 
@@ -46,12 +56,15 @@ def evaluate(
         with explained(data):
             with_ids(rows, None)
     if bundle.model.task_.kind == SeveralLabelsTask.kind:
-        return evaluate_labels(bundle, inputs, rows, label_column, model)
+        if rows is None:
+            raise ParameterError("A multi-label model is evaluated on a table with gold labels.")
+        present = gold_labels(rows, label_column, bundle.labels)
+        judged: Any = evaluate_model(bundle.model, inputs, present)
+        return Answer({"report": judged.to_dict()}, str(judged), step)
     truth = read_gold(gold or data, bundle.labels, label_column=label_column)
     proba, threshold = bundle.model.predict_proba(inputs), bundle.model.threshold_
     covered = None if votes is None else _covered(votes, rows, len(proba), bundle.labels)
     report = evaluate_proba(proba, truth, bundle.labels, threshold=threshold, covered=covered)
-    step = command_line("wiesel", "inspect", model)
     if against is None:
         return Answer({"report": report.to_dict()}, str(report), step)
     other = load_named(against, end_model, data)

@@ -7,9 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wiesel.cli.model_options import EndModelName, load_named
-from wiesel.cli.multilabel import explain_labels
 from wiesel.cli.project_options import announce
-from wiesel.cli.span_projects import explain_marked, is_span_model
 from wiesel.cli.terminal import plain_text
 from wiesel.cli.verb import Answer, command_line, given_options, verb
 
@@ -38,14 +36,14 @@ def explain(
 
     if project is not None:
         announce(read_project(project))
-    if is_span_model(model):
-        return explain_marked(model, item, project, _is_wanted)
-    bundle = load_named(model, end_model)
+    bundle = load_named(model, end_model, taggers=True)
     explanation, row = explained_by(bundle, item, project, confirm=_is_wanted)
     lines = [f"{name}: {str(value)[:_SHOWN]}" for name, value in row.items() if name != "id"]
-    text = "\n".join([*lines, "", str(explanation)])
+    is_marked = hasattr(explanation, "spans")  # which shows the text itself
+    text = str(explanation) if is_marked else "\n".join([*lines, "", str(explanation)])
     step = command_line("wiesel", "predict", model, "FILE", *given_options(end_model=end_model))
-    return Answer({"row": row, **_data(explanation)}, text, step)
+    data = _spans_data(explanation) if is_marked else {"row": row, **_data(explanation)}
+    return Answer(data, text, step)
 
 
 def _is_wanted(file: Path) -> bool:
@@ -58,7 +56,7 @@ def _is_wanted(file: Path) -> bool:
 
 def _data(explanation: Any) -> dict[str, Any]:
     if hasattr(explanation, "by_label"):
-        return explain_labels(explanation)
+        return _labels_data(explanation)
     names = explanation.labels.names
     return {
         "item": explanation.item,
@@ -70,4 +68,39 @@ def _data(explanation: Any) -> dict[str, Any]:
             for push in explanation.pushes
         ],
         "n_abstaining": explanation.n_abstaining,
+    }
+
+
+def _labels_data(explanation: Any) -> dict[str, Any]:
+    """Return the explanation of an item's labels as plain data."""
+    return {
+        "item": explanation.item,
+        "labels": list(explanation.labels),
+        "by_label": {
+            label: {
+                "end_model": own.end_proba[1],
+                "soft_label": own.soft_label[1],
+                "pushes": [vars(push) for push in own.pushes],
+            }
+            for label, own in explanation.by_label.items()
+        },
+    }
+
+
+def _spans_data(marked: Any) -> dict[str, Any]:
+    """Return why the parts of a text have their labels as plain data."""
+    return {
+        "item": marked.id,
+        "text": marked.text,
+        "spans": [_plain(each) for each in marked.spans],
+        "passed_over": [_plain(each) for each in marked.passed_over],
+    }
+
+
+def _plain(each: Any) -> dict[str, Any]:
+    return {
+        **each.span._asdict(),
+        "text": each.text,
+        "voted_for": list(each.voted_for),
+        "voted_against": [list(pair) for pair in each.voted_against],
     }

@@ -12,7 +12,14 @@ from wiesel.errors import DataError, SavedModelError
 if TYPE_CHECKING:
     from wiesel.project.bundle import Bundle
 
-__all__ = ["EndModelName", "ModelFolder", "frame_and_inputs", "load_named", "read_array"]
+__all__ = [
+    "EndModelName",
+    "ModelFolder",
+    "frame_and_inputs",
+    "is_span_model",
+    "load_named",
+    "read_array",
+]
 
 ModelFolder = Annotated[Path, typer.Argument(help="The folder of a saved model.")]
 EndModelName = Annotated[
@@ -21,7 +28,16 @@ EndModelName = Annotated[
 ]
 
 
-def load_named(model: Path, end_model: str | None, data: str | Path = "") -> "Bundle":
+def is_span_model(path: Path) -> bool:
+    """Whether a folder contains a span model."""
+    from wiesel.saving import read_manifest
+
+    return path.is_dir() and "spans" in map(read_manifest(path).get, ("task", "kind"))
+
+
+def load_named(
+    model: Path, end_model: str | None, data: str | Path = "", *, taggers: bool = False
+) -> "Bundle":
     """Return a saved model with its features; a custom network is built by name."""
     from wiesel.project.bundle import load_bundle
     from wiesel.saving import read_manifest
@@ -29,8 +45,9 @@ def load_named(model: Path, end_model: str | None, data: str | Path = "") -> "Bu
     manifest = read_manifest(model)
     if end_model is None:
         _refuse_unnamed(model, manifest)
-        return load_bundle(model)
-    return load_bundle(model, named_network(manifest, end_model, data))
+        return load_bundle(model, taggers=taggers)
+    network = named_network(manifest, end_model, data)
+    return load_bundle(model, network, taggers=taggers)
 
 
 def named_network(manifest: Mapping[str, Any], end_model: str, data: str | Path = "") -> Any:

@@ -2,49 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wiesel.cli.project_options import OPEN, a_file_of
 from wiesel.cli.verb import Answer, command_line, tell
 from wiesel.errors import ParameterError
 
-if TYPE_CHECKING:
-    from wiesel.project.bundle import Bundle
-    from wiesel.project.settings import Project
-    from wiesel.project.training import Say
-
 __all__ = [
     "apply_labels",
-    "evaluate_labels",
-    "explain_labels",
     "fit_labels",
     "inspect_labels",
-    "run_labels",
     "write_soft_labels",
 ]
-
-
-def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> Answer:
-    """Run a multi-label project."""
-    from wiesel.project import multilabel
-    from wiesel.project.training import taken
-
-    outcome = multilabel.run_labels(settings, methods, say)
-    folder, data = settings.output_folder, outcome.data
-    votes, row = data.votes["train"], outcome.first_voted
-    voted = "dev" if "dev" in data.votes else "train"
-    gold = data.gold[voted] if (data.gold[voted] >= 0).any() else None
-    parts = [data.votes[voted].overview(gold).to_text()]
-    split = outcome.judged_on
-    parts += ["Not evaluated: there are no gold labels."] if split is None else []
-    parts += [] if outcome.table is None else [outcome.table.to_text()]
-    parts += [] if split is None else [str(outcome.main.reports[split])]
-    explain: Any = outcome.main.model
-    parts.append(str(explain.explain(taken(data.vectors.train, row), votes[row])))
-    answer = {"output": folder, "report": folder / "report.html", **outcome.to_dict()}
-    page = command_line(OPEN, folder / "report.html")
-    step = command_line("wiesel", "predict", folder / "model", a_file_of(settings))
-    return Answer(answer, "\n\n".join(parts), f"{page}, or: {step}")
 
 
 def apply_labels(
@@ -124,35 +92,6 @@ def inspect_labels(path: Path, labels: list[str] | None, gold: Path | None, colu
     }
     text = f"{overview.to_text()}\n\n{summary.to_text()}"
     return Answer(data, text, command_line("wiesel", "run", "PROJECT"))
-
-
-def evaluate_labels(bundle: "Bundle", inputs: Any, rows: Any, column: str, model: Path) -> Answer:
-    """Evaluate a saved multi-label model on gold labels."""
-    from wiesel.evaluation import evaluate
-    from wiesel.project.multilabel import gold_labels
-
-    if rows is None:
-        raise ParameterError("A multi-label model is evaluated on a table with gold labels.")
-    own: Any = bundle.model
-    report = evaluate(own, inputs, gold_labels(rows, column, own.labels_))
-    step = command_line("wiesel", "inspect", model)
-    return Answer({"report": report.to_dict()}, str(report), step)
-
-
-def explain_labels(explanation: Any) -> dict[str, Any]:
-    """Return the explanation of an item's labels as plain data."""
-    return {
-        "item": explanation.item,
-        "labels": list(explanation.labels),
-        "by_label": {
-            label: {
-                "end_model": own.end_proba[1],
-                "soft_label": own.soft_label[1],
-                "pushes": [vars(push) for push in own.pushes],
-            }
-            for label, own in explanation.by_label.items()
-        },
-    }
 
 
 def _gold_of(votes: Any, path: Path, column: str) -> Any:

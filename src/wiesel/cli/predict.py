@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs, load_named
-from wiesel.cli.span_projects import is_span_model
+from wiesel.cli.model_options import (
+    EndModelName,
+    ModelFolder,
+    frame_and_inputs,
+    is_span_model,
+    load_named,
+)
 from wiesel.cli.spans import predict_spans
 from wiesel.cli.terminal import json_text
 from wiesel.cli.verb import Answer, command_line, given_options, tell, verb

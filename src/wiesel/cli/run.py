@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.completion import method_list
-from wiesel.cli.multilabel import run_labels
-from wiesel.cli.project_options import HERE, OPEN, ProjectFolder, announce
-from wiesel.cli.span_projects import run_spans
+from wiesel.cli.project_options import HERE, OPEN, ProjectFolder, a_file_of, announce
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 
 if TYPE_CHECKING:
-    from wiesel.project.judging import Outcome
     from wiesel.project.settings import Project
 
 __all__ = ["run", "say_stage"]
 
-_EXPLAINED, _FINDINGS = 1, 3
 _PATIENCE = 5.0
 """Seconds after which a slow step gets a line in the log."""
 
@@ -62,12 +58,7 @@ def run(
         say_stage("reused", f"everything: nothing has changed since the last run of {project}")
         return Answer(**known)
     announce(settings)
-    if settings.multi or settings.spans:
-        runs = run_labels if settings.multi else run_spans
-        answer = runs(settings, methods, say_stage)
-        reused: dict[str, Any] = {"everything": True}
-    else:
-        answer, reused = _ran(settings, methods, project)
+    answer, reused = _ran(settings, methods, project)
     again = {"data": plain_data({**answer.data, "reused": reused}), "text": answer.text}
     keep_answer(settings, methods, inputs, {**again, "next_step": answer.next_step})
     return answer
@@ -78,51 +69,28 @@ def _ran(
 ) -> tuple[Answer, dict[str, Any]]:
     """Return the answer of a run, and the data that an unchanged run reuses."""
     from wiesel.progress import listening
-    from wiesel.project.pipeline import metrics_of, run_project
+    from wiesel.project.pipeline import run_project
 
     # Without a terminal for progress bars, slow steps report from time to time.
     shown = nullcontext() if sys.stderr.isatty() else listening(_say_progress, after=_PATIENCE)
     with shown:
         outcome = run_project(settings, methods, say_stage)
     folder = settings.output_folder
-    is_here = settings.file.resolve().is_relative_to(Path.cwd().resolve())
-    named = () if is_here else ("--project", given)
-    item = outcome.first_voted
-    step = command_line("wiesel", "explain", folder / "model", "--item", item, *named)
+    step = command_line("wiesel", "predict", folder / "model", a_file_of(settings))
+    if settings.task == "one label":
+        is_here = settings.file.resolve().is_relative_to(Path.cwd().resolve())
+        named = () if is_here else ("--project", given)
+        item = outcome.first_voted
+        step = command_line("wiesel", "explain", folder / "model", "--item", item, *named)
     page = command_line(OPEN, folder / "report.html")
-    data = {"output": folder, "report": folder / "report.html", **metrics_of(outcome)}
+    data = {"output": folder, "report": folder / "report.html", **outcome.to_dict()}
     votes = outcome.prepared.votes
     reused = {"votes": votes.total, "features": True, "models": len(outcome.trained)}
-    return Answer(data, _text(outcome), f"{page}, or: {step}"), reused
+    return Answer(data, str(outcome), f"{page}, or: {step}"), reused
 
 
 def _say_progress(text: str) -> None:
     say_stage("...", text)
-
-
-def _text(outcome: "Outcome") -> str:
-    """Return tables of voters, findings and methods, and the explanation of one item."""
-    from wiesel.analysis import summarize
-
-    votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
-    judged = next((name for name in ("dev", "test") if name in votes), None)
-    gold = None if judged is None else splits[judged].gold
-    table = outcome.table
-    parts = [summarize(votes[judged or "train"], gold).to_text()]
-    parts += _findings(outcome.finding_sentences)
-    parts += ["Not evaluated: there are no gold labels." if table is None else table.to_text()]
-    parts += [] if outcome.distilled is None else [str(outcome.distilled)]
-    return "\n\n".join([*parts, *map(str, outcome.explanations(_EXPLAINED))])
-
-
-def _findings(sentences: list[str]) -> list[str]:
-    """Return the most serious findings; the others are in the report."""
-    if not sentences:
-        return ["Nothing stands out: no problems were found in these votes."]
-    more = len(sentences) - _FINDINGS
-    rest = f" ({more} more in the report)" if more > 0 else ""
-    lines = [f"  {place}. {sentence}" for place, sentence in enumerate(sentences[:_FINDINGS], 1)]
-    return ["\n".join([f"Findings{rest}:", *lines])]
 
 
 def say_stage(stage: str, text: str) -> None:

@@ -47,10 +47,10 @@ from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
 from wiesel.scikit_learn import Classifier
 from wiesel.tasks import OneLabelTask, Task, task_of, task_of_votes
-from wiesel.tasks.explaining import check_one_item
+from wiesel.tasks.one_label import check_one_item
 from wiesel.training import History, Objective, TrainingData, Validation, as_inputs, seeded
 from wiesel.training.engines import TrainingEngine
-from wiesel.training.objective import resolve_device
+from wiesel.training.objective import TrainingHooks, resolve_device
 from wiesel.training.validation import predict_logits
 
 __all__ = ["ONLY_NETWORKS", "EndToEndModel", "ExplainedModel", "GoldSet"]
@@ -141,6 +141,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         *,
         gold: Any = None,
         engine: TrainingEngine | None = None,
+        hooks: TrainingHooks | None = None,
     ) -> Self:
         """Train on inputs and votes, then on gold labels.
 
@@ -159,8 +160,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             items, as `validation`; or a `wiesel.Gold`, which says how the items were chosen.
         engine
             Other processes that train, such as `RayTrain(workers=2)`; None is this one.
+        hooks
+            An optimizer, a schedule of the learning rate, and a function that is called after every
+            epoch, as `wiesel.training.TrainingHooks`.
         """
-        given = replace(self.fit_inputs(X, votes), engine=engine)
+        given = replace(self.fit_inputs(X, votes), engine=engine, hooks=hooks)
         return self.fit_with_gold(given, validation, gold)
 
     def fit_with_gold(self, given: FitInputs, validation: GoldSet | None, gold: Any) -> Self:
@@ -328,7 +332,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             plan = self._plan(given, validation, network) if plan is None else plan
             objective = checked_objective(self, network, plan)
             check_divisible(self, objective, given.engine)
-            options = train_options(self, plan, given.engine)
+            options = train_options(self, plan, given)
             return PlannedFit(self, plan, objective, plan.data, options)
 
     def plan_key(self) -> str:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from wiesel.training import (
 )
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.inputs import Batchable, joined
+from wiesel.training.objective import NO_HOOKS, TrainingHooks
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class FitInputs:
     """The classes, if there are no votes to define them."""
     engine: TrainingEngine | None = None
     """The engine that trains in other processes; None trains in this one."""
+    hooks: TrainingHooks | None = None
+    """An optimizer, a schedule and a callback of the user's."""
 
     def __post_init__(self) -> None:
         # `apply_lfs` takes the name of an engine, so one is tried here, too.
@@ -135,6 +138,13 @@ class FitInputs:
                 "engine is a training engine such as wiesel.training.RayTrain(workers=2); got "
                 f"{self.engine!r:.80}. Leave it out to train in this process."
             )
+        if self.hooks is not None and not isinstance(self.hooks, TrainingHooks):
+            raise ParameterError(
+                "hooks are functions that training calls, such as "
+                f"TrainingHooks(schedule=cosine) of wiesel.training; got {self.hooks!r:.80}."
+            )
+        if self.hooks is not None and self.engine is not None:
+            raise ParameterError("Hooks are called in this process: leave engine out, or hooks.")
 
     @cached_property
     def linear_models(self) -> CrossFit | None:
@@ -214,6 +224,8 @@ class ReadyFit:
         """Equal for equal options and equal data; it identifies the run of a checkpoint."""
         options = self.model.get_params(deep=True).items()
         described = {key: _text(value) for key, value in options if key not in _IRRELEVANT}
+        if changed := str(replace(self.options.hooks, on_epoch=None)):
+            described["hooks"] = changed
         return short_hash(json.dumps(described, sort_keys=True) + self.plan.fingerprint)
 
     def finish(self, history: History) -> None:
@@ -230,7 +242,7 @@ class PlannedFit(ReadyFit):
     plan: FitPlan
 
 
-def train_options(model: Any, plan: FitPlan, engine: TrainingEngine | None = None) -> TrainOptions:
+def train_options(model: Any, plan: FitPlan, given: FitInputs | None = None) -> TrainOptions:
     """Return the training options of a model, with the number of epochs if it is left open.
 
     Enough validation items choose the epoch; otherwise the last is kept.
@@ -242,7 +254,9 @@ def train_options(model: Any, plan: FitPlan, engine: TrainingEngine | None = Non
     if model.epochs is None:
         options["epochs"] = default_epochs(n_classes, gold_chooses)
         options["first_epoch"] = 1 if gold_chooses else options["epochs"]
-    return TrainOptions(**options, engine=engine)
+    if given is None:
+        return TrainOptions(**options)
+    return TrainOptions(**options, engine=given.engine, hooks=given.hooks or NO_HOOKS)
 
 
 def default_epochs(n_classes: int, gold_chooses: bool) -> int:

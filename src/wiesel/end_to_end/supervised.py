@@ -16,7 +16,7 @@ from wiesel.spans.tags import SpanLabels
 from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask, Task, task_of
 from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
-from wiesel.training.objective import SoftLabelObjective
+from wiesel.training.objective import SoftLabelObjective, TrainingHooks
 from wiesel.training.token_inputs import TokenInputs
 from wiesel.votes import VoteMatrix
 
@@ -56,9 +56,11 @@ class Supervised(EndToEndModel):
         validation: GoldSet | None = None,
         *,
         engine: TrainingEngine | None = None,
+        hooks: TrainingHooks | None = None,
     ) -> Self:
         """Train on inputs and gold labels, given as names or indices."""
-        return self.fit_given(replace(self.fit_inputs(X, y), engine=engine), validation)
+        given = replace(self.fit_inputs(X, y), engine=engine, hooks=hooks)
+        return self.fit_given(given, validation)
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
         """Return the inputs with a gold label for each."""

@@ -147,11 +147,13 @@ class TwoStage(ExplainedModel):
                     "classifier trains itself: leave members out.",
                     option="members",
                 )
-            if given.engine is not None:
-                raise ParameterError(
-                    "A scikit-learn classifier trains itself, in this process: leave engine out.",
-                    option="engine",
-                )
+            for option in ("engine", "hooks"):
+                if getattr(given, option) is not None:
+                    raise ParameterError(
+                        "A scikit-learn classifier trains itself, in this process: leave "
+                        f"{option} out.",
+                        option=option,
+                    )
             return self._fit_classifier(given, validation)
         return super().fit_given(given, validation)
 

@@ -17,8 +17,7 @@ from wiesel.evaluation.intervals import (
     resampled_figures,
 )
 from wiesel.evaluation.metrics import figures, predicted_classes
-from wiesel.evaluation.rendering import TITLES, html_fragment, score_text, string_table
-from wiesel.evaluation.report import Score, known
+from wiesel.evaluation.report import TITLES, Score, html_fragment, known, score_text, string_table
 from wiesel.evaluation.scoring import Classifier, labels_of, model_proba
 from wiesel.labels import LabelSpace, checked_proba
 from wiesel.row_ids import in_order_of

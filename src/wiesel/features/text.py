@@ -1,8 +1,11 @@
 """Turns texts into vectors; fitted on the training texts and saved as plain data."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -10,7 +13,6 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, FeatureError, NotFittedError, SavedModelError
-from wiesel.features.cache import cached_array, fingerprint
 from wiesel.features.standardize import Standardizer
 from wiesel.features.state import (
     FeatureState,
@@ -19,13 +21,14 @@ from wiesel.features.state import (
     checked_names,
     finite_array,
 )
+from wiesel.io import replacing
 from wiesel.parameters import Parameterized, check_choice, check_number
 from wiesel.tables import require_columns
 
 if TYPE_CHECKING:
     from wiesel.features.tfidf import TfidfOptions, TfidfWeights
 
-__all__ = ["TextFeatures", "checked_texts", "text_column"]
+__all__ = ["TextFeatures", "cached_array", "checked_texts", "fingerprint", "text_column"]
 
 _AT_ONCE = 20_000
 """How many texts become vectors together: their words take more memory than the vectors."""
@@ -275,3 +278,53 @@ def _saved_weights(state: FeatureState) -> "TfidfWeights":
     finite_array(state, "idf", (len(terms),))
     components = finite_array(state, "components", (None, len(terms)))
     return TfidfWeights(terms, idf, np.asfortranarray(components))
+
+
+def fingerprint(
+    settings: Mapping[str, Any], arrays: Iterable[npt.NDArray[Any]] = (), texts: Iterable[str] = ()
+) -> str:
+    """Return a name for inputs: equal inputs have equal names on every machine.
+
+    >>> fingerprint({"seed": 0}, texts=["a", "bc"]) == fingerprint({"seed": 0}, texts=["ab", "c"])
+    False
+    """
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little"))
+        digest.update(encoded)
+    return digest.hexdigest()[:32]
+
+
+def cached_array(
+    folder: str | PathLike[str] | None,
+    name: Callable[[], str],
+    compute: Callable[[], npt.NDArray[np.float32]],
+) -> npt.NDArray[np.float32]:
+    """Return `compute()`, cached in a file in `folder` and memory-mapped on later calls.
+
+    Without a folder, nothing is cached. A damaged file is computed again.
+    """
+    if folder is None:
+        return compute()
+    file = Path(folder) / f"{name()}.npy"
+    stored = _stored(file)
+    if stored is None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as temporary, temporary.open("wb") as handle:
+            np.save(handle, compute())
+        stored = np.load(file, mmap_mode="r", allow_pickle=False)
+    return stored
+
+
+def _stored(file: Path) -> npt.NDArray[np.float32] | None:
+    if not file.exists():
+        return None
+    try:
+        found: npt.NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError):
+        return None
+    return found

@@ -4,7 +4,7 @@ from wiesel.guidance.blaming import Blame, blame
 from wiesel.guidance.clusters import Cluster, uncovered_clusters
 from wiesel.guidance.end_preview import EndPreview, preview_end_model
 from wiesel.guidance.feature_findings import feature_findings
-from wiesel.guidance.filters import ItemFacts, ItemFilter
+from wiesel.guidance.filters import ItemFacts, ItemFilter, LabelFacts
 from wiesel.guidance.labeling_order import rows_to_label
 from wiesel.guidance.lf_preview import LFPreview, preview_lf
 from wiesel.guidance.prompted_rules import rules_from_model
@@ -20,6 +20,7 @@ __all__ = [
     "ItemFacts",
     "ItemFilter",
     "LFPreview",
+    "LabelFacts",
     "Source",
     "Suggestion",
     "Suggestions",

@@ -1,5 +1,6 @@
 """Filters for items: by votes, prediction, confidence, gold and words."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,7 +14,7 @@ from wiesel.evaluation.metrics import predicted_classes
 from wiesel.labels import ABSTAIN
 from wiesel.votes import VoteMatrix
 
-__all__ = ["ItemFacts", "ItemFilter"]
+__all__ = ["ItemFacts", "ItemFilter", "LabelFacts"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -37,6 +38,30 @@ class ItemFacts:
         if self.decided is not None or self.proba is None:
             return self.decided
         return predicted_classes(self.proba)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelFacts:
+    """Facts about all items of a task in which an item may have several labels, or spans of them.
+
+    All tables are (n_items, n_labels).
+    """
+
+    rows: pl.DataFrame
+    labels: Sequence[str]
+    voted: Callable[[str], Mask]
+    """Returns whether a voter (with an empty name: any of them) votes for each label."""
+    covered: Mask
+    """(n_items,): whether there is a vote at all."""
+    conflict: Mask
+    """(n_items,): whether voters disagree."""
+    gold: npt.NDArray[np.int64]
+    """1 present, 0 absent, -1 unknown."""
+    predicted: Mask | None = None
+    wrong: Mask | None = None
+    """(n_items,): whether the prediction differs from what is known."""
+    confidence: npt.NDArray[np.float64] | None = None
+    """(n_items,): the confidence in the answer that is least sure."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +97,11 @@ class ItemFilter:
     gold_class: str = ""
     """A class, even if it is named like one of these words."""
 
-    def rows(self, facts: ItemFacts) -> npt.NDArray[np.int64]:
+    def rows(self, facts: "ItemFacts | LabelFacts") -> npt.NDArray[np.int64]:
         """Return the positions of the items that meet all conditions, in order."""
+        if isinstance(facts, LabelFacts):
+            found = _search(self, facts) & _voted_for(self, facts) & _answered(self, facts)
+            return np.flatnonzero(found)
         mask = np.ones(len(facts.rows), dtype=bool)
         for condition in (_search, _votes, _prediction, _gold):
             mask &= condition(self, facts)
@@ -99,7 +127,7 @@ class ItemFilter:
         return cls(**conditions)
 
 
-def _search(wanted: ItemFilter, facts: ItemFacts) -> Mask:
+def _search(wanted: ItemFilter, facts: "ItemFacts | LabelFacts") -> Mask:
     if not wanted.search:
         return np.ones(len(facts.rows), dtype=bool)
     pattern = "(?i)" + pl.escape_regex(wanted.search)
@@ -108,6 +136,45 @@ def _search(wanted: ItemFilter, facts: ItemFacts) -> Mask:
         raise DataError("There is no column of text to search.")
     found = texts.select(pl.any_horizontal(pl.all().str.contains(pattern)).fill_null(False))
     return found.to_series().to_numpy().astype(bool)
+
+
+def _voted_for(wanted: ItemFilter, facts: LabelFacts) -> Mask:
+    mask = np.ones(len(facts.rows), dtype=bool)
+    if wanted.covered is not None:
+        mask &= facts.covered == wanted.covered
+    if wanted.conflict is not None:
+        mask &= facts.conflict == wanted.conflict
+    if wanted.voter or wanted.vote:
+        voted = facts.voted(wanted.voter)
+        mask &= voted[:, _place(facts, wanted.vote)] if wanted.vote else voted.any(axis=1)
+    return mask
+
+
+def _answered(wanted: ItemFilter, facts: LabelFacts) -> Mask:
+    """Whether predictions and gold meet the conditions."""
+    mask = np.ones(len(facts.rows), dtype=bool)
+    limited = wanted.least_confidence > 0 or wanted.most_confidence < 1
+    needs_model = wanted.predicted or limited or wanted.gold == "wrong"
+    if needs_model and (facts.predicted is None or facts.wrong is None):
+        raise DataError("There are no predictions yet to filter by.")
+    if wanted.predicted and facts.predicted is not None:
+        mask &= facts.predicted[:, _place(facts, wanted.predicted)]
+    if limited and facts.confidence is not None:
+        mask &= facts.confidence >= wanted.least_confidence
+        mask &= facts.confidence <= wanted.most_confidence
+    if wanted.gold == "wrong" and facts.wrong is not None:
+        mask &= facts.wrong
+    elif wanted.gold:
+        mask &= (facts.gold != ABSTAIN).all(axis=1) == (wanted.gold == "known")
+    if wanted.gold_class:
+        mask &= facts.gold[:, _place(facts, wanted.gold_class)] == 1
+    return mask
+
+
+def _place(facts: LabelFacts, label: str) -> int:
+    if label not in facts.labels:
+        raise DataError(f"There is no label {label!r}. {suggest(label, facts.labels)}")
+    return list(facts.labels).index(label)
 
 
 def _votes(wanted: ItemFilter, facts: ItemFacts) -> Mask:

@@ -15,7 +15,7 @@ from wiesel.lfs.rules import LabelRule, text_column, true_rows
 from wiesel.lfs.text_rules import Keywords
 from wiesel.votes import VoteMatrix
 
-__all__ = ["LFPreview", "matching_rows", "preview_lf", "with_voter"]
+__all__ = ["LFPreview", "RuleEffect", "matching_rows", "preview_lf", "with_voter"]
 
 _FEW_KEYWORDS = 30
 _UNKNOWN = float("nan")
@@ -78,6 +78,22 @@ class LFPreview:
             name: None if isinstance(value, float) and np.isnan(value) else value
             for name, value in plain.items()
         }
+
+
+@dataclass(frozen=True, eq=False)
+class RuleEffect:
+    """What a rule would change in the preview of the end model."""
+
+    gained: npt.NDArray[np.int64]
+    """The rows that had no vote and would have one."""
+    lost: npt.NDArray[np.int64]
+    """The rows whose only vote would go, if the rule replaces another."""
+    changed: npt.NDArray[np.int64]
+    """The rows whose predicted class would change."""
+    n_labeled: int
+    """The number of labeled rows that the interval is about."""
+    points: tuple[float, float] | None
+    """The 95 % interval of the change in accuracy; None without labeled rows."""
 
 
 def preview_lf(lf: LabelRule, facts: ItemFacts) -> LFPreview:

@@ -1,10 +1,12 @@
 """Stores people's labels in a SQLite file: each is on disk before the next item is shown."""
 
+import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -29,13 +31,16 @@ CREATE TABLE IF NOT EXISTS labels (
     label TEXT,
     purpose TEXT NOT NULL,
     time REAL NOT NULL,
-    withdrawn INTEGER NOT NULL DEFAULT 0
+    withdrawn INTEGER NOT NULL DEFAULT 0,
+    kind TEXT NOT NULL DEFAULT 'one label'
 )
 """,
     "CREATE INDEX IF NOT EXISTS by_item ON labels (item, person)",
 )
+_ADD_KIND = "ALTER TABLE labels ADD COLUMN kind TEXT NOT NULL DEFAULT 'one label'"
+"""For files from before there were other kinds of tasks; what is in them stays as it is."""
 _LATEST = """
-SELECT item, person, label, purpose, time FROM labels
+SELECT item, person, label, purpose, time, kind FROM labels
 WHERE number IN (SELECT MAX(number) FROM labels WHERE withdrawn = 0 GROUP BY item, person)
 ORDER BY number
 """
@@ -58,6 +63,9 @@ class LabelStore:
     """
 
     path: FilePath
+    kind: str = "one label"
+    """The kind of task: an answer is the name of a class, or with `several labels` and `spans` a
+    list in JSON."""
     _held: sqlite3.Connection | None = field(default=None, init=False, repr=False)
 
     def hold(self) -> None:
@@ -108,8 +116,9 @@ class LabelStore:
         now = time.time()  # the same for all, so that one undo withdraws all
         with self._open() as connection, connection:
             connection.executemany(
-                "INSERT INTO labels (item, person, label, purpose, time) VALUES (?, ?, ?, ?, ?)",
-                [(item, person, label, purpose, now) for item in items],
+                "INSERT INTO labels (item, person, label, purpose, time, kind) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                [(item, person, label, purpose, now, self.kind) for item in items],
             )
 
     def undo(self, person: str) -> str | None:
@@ -143,7 +152,7 @@ class LabelStore:
     def answers(self) -> pl.DataFrame:
         """Return the last answer of each person to each item, in the order they were given."""
         with self._open() as connection:
-            found = connection.execute(_LATEST).fetchall()
+            found = [self._of_kind(row) for row in connection.execute(_LATEST)]
         schema = {
             "item": pl.String,
             "person": pl.String,
@@ -159,10 +168,26 @@ class LabelStore:
                 "Another program wrote them; remove these rows, or use an earlier copy of the file."
             ) from error
 
-    def labels(self) -> pl.DataFrame:
+    def _of_kind(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return an answer as one of this kind of task; refuse those that cannot be read as such.
+
+        A class that was given while a task had one label for each item is a set of one label.
+        """
+        *answer, kind = row
+        if kind != self.kind and answer[2] is not None:
+            if (kind, self.kind) != ("one label", "several labels"):
+                raise DataError(
+                    f"{self.path} holds answers for {kind}, such as {answer[2]!r:.60}, and the "
+                    f"project is for {self.kind}. Keep the file elsewhere, and label again."
+                )
+            answer[2] = json.dumps([answer[2]])
+        return tuple(answer)
+
+    def labels(self, joined: Callable[[Sequence[str]], str | None] | None = None) -> pl.DataFrame:
         """Return the label of each item: the resolved one, or else the majority of the people.
 
-        In case of a tie, the label is null and `agreed` is false.
+        In case of a tie, the label is null and `agreed` is false. `joined` decides in another way
+        where the answers of people to an item differ.
         """
         answers = self.answers().filter(pl.col("label").is_not_null())
         resolved, own = (answers.filter(each) for each in (_IS_RESOLVED, ~_IS_RESOLVED))
@@ -173,6 +198,16 @@ class LabelStore:
             pl.len().alias("different"),
         )
         majority = pl.when(pl.col("leading") == 1).then(pl.col("label")).alias("majority")
+        most = most.select("item", majority, "different")
+        if joined is not None:
+            differ = most.filter(pl.col("different") > 1)["item"]
+            given = own.filter(pl.col("item").is_in(differ.implode())).group_by("item").agg("label")
+            said = {item: joined(texts) for item, texts in given.iter_rows()}
+            chosen = pl.col("item").replace_strict(said, default=None, return_dtype=pl.String)
+            is_apart = pl.col("different") > 1
+            most = most.with_columns(
+                pl.when(is_apart).then(chosen).otherwise("majority").alias("majority")
+            )
         decided = resolved.group_by("item").agg(pl.col("label").last().alias("decided"))
         items = answers.group_by("item", maintain_order=True).agg(
             # An item drawn at random stays marked as random if it is requested again.
@@ -183,9 +218,9 @@ class LabelStore:
             .alias("purpose"),
             pl.col("person").filter(~_IS_RESOLVED).n_unique().cast(pl.Int64).alias("people"),
         )
-        found = items.join(
-            most.select("item", majority, "different"), on="item", how="left", maintain_order="left"
-        ).join(decided, on="item", how="left", maintain_order="left")
+        found = items.join(most, on="item", how="left", maintain_order="left").join(
+            decided, on="item", how="left", maintain_order="left"
+        )
         is_decided = pl.col("decided").is_not_null()
         return found.select(
             "item",
@@ -204,6 +239,7 @@ class LabelStore:
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
             with open_database(self.path, _SCHEMA) as connection:
+                _migrate(connection)
                 # Flush at every commit, so that no crash or power failure loses an answer.
                 connection.execute("PRAGMA synchronous = FULL")
                 yield connection
@@ -212,6 +248,17 @@ class LabelStore:
                 f"The labels in {self.path} cannot be used: {error}. Keep the file, "
                 "and check whether another program has it open or the disk is full."
             ) from error
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Add what earlier versions did not store; another process may do so at the same time."""
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(labels)")]
+    if "kind" not in columns:
+        try:
+            connection.execute(_ADD_KIND)
+        except sqlite3.OperationalError as error:
+            if "duplicate column" not in str(error):
+                raise
 
 
 def _check_text(what: str, value: object) -> None:

@@ -32,11 +32,9 @@ from wiesel.io.files import parse_toml, read_text
 from wiesel.labels import LabelSpace
 from wiesel.lfs.access import Access, inside
 from wiesel.lfs.existing_votes import ColumnRule
-from wiesel.lfs.lookup_rules import Lookup, column_names, known_rows
-from wiesel.lfs.prompt_files import PromptFile
-from wiesel.lfs.prompt_rules import Prompt
+from wiesel.lfs.prompt_rules import Prompt, PromptFile
 from wiesel.lfs.rules import Rule
-from wiesel.lfs.table_rules import Expression, Threshold
+from wiesel.lfs.table_rules import Expression, Lookup, Threshold, column_names, known_rows
 from wiesel.lfs.text_rules import Keywords, Regex
 
 __all__ = [
@@ -273,8 +271,8 @@ _OFF = re.compile(r"^off[ \t]*=[ \t]*\[[^\]]*\][ \t]*\n?", re.MULTILINE)
 _EMPTY = re.compile(r"^lf[ \t]*=[ \t]*\[[ \t]*\][ \t]*\n?", re.MULTILINE)
 
 
-def rule_text(rule: Rule) -> str:
-    """Return a rule in the format of a rules file.
+def rule_text(rule: Rule, beside: Mapping[str, Any] | None = None) -> str:
+    """Return a rule in the format of a rules file, with options that are not part of the rule.
 
     >>> from wiesel import keywords
     >>> print(rule_text(keywords("spam", ["free"], column="text", name="gifts")), end="")
@@ -285,18 +283,25 @@ def rule_text(rule: Rule) -> str:
     column = "text"
     name = "gifts"
     """
-    lines = [f"{name} = {_toml(value)}" for name, value in rule.to_dict().items()]
+    lines = [
+        f"{name} = {_toml(value)}" for name, value in {**rule.to_dict(), **(beside or {})}.items()
+    ]
     return "\n".join(["[[lf]]", *lines]) + "\n"
 
 
-def with_rule(text: str, rule: Rule, place: int | None = None) -> str:
-    """Return a rules file with a rule added, or with the rule at `place` replaced."""
+def with_rule(
+    text: str, rule: Rule, place: int | None = None, beside: Mapping[str, Any] | None = None
+) -> str:
+    """Return a rules file with a rule added, or with the rule at `place` replaced.
+
+    `beside` are options that are not part of the rule, as in `read_rules_beside`.
+    """
     if place is not None:
         before, _, after = _around(text, place)
-        return _checked(before + rule_text(rule) + ("\n" if after else "") + after)
+        return _checked(before + rule_text(rule, beside) + ("\n" if after else "") + after)
     start = _EMPTY.sub("", text)
     gap = "" if not start.strip() else "\n" if start.endswith("\n") else "\n\n"
-    return _checked(start + gap + rule_text(rule))
+    return _checked(start + gap + rule_text(rule, beside))
 
 
 def without_rule(text: str, place: int) -> str:

@@ -17,7 +17,7 @@ from wiesel.label_sets import MultiLabelSpace
 from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.loading import module_functions, voting_and_off
-from wiesel.lfs.rules_file import read_rules_beside
+from wiesel.lfs.rules_file import read_each_rule, read_rules_beside
 from wiesel.multilabel.functions import MultiLabelFunction, as_multilabel_lfs
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.vote_entries import id_series, item_ids
@@ -25,6 +25,7 @@ from wiesel.vote_entries import id_series, item_ids
 __all__ = [
     "LoadedMultiLabelLFs",
     "is_multilabel_votes",
+    "load_each_multilabel_lf",
     "load_multilabel_lfs",
     "read_multilabel_votes",
     "write_multilabel_votes",
@@ -187,6 +188,35 @@ def load_multilabel_lfs(*paths: FilePath, access: Access | None = None) -> Loade
         raise LabelingFunctionError(f"The files name different labels: {listed(set(spaces))}.")
     voting, _ = voting_and_off(as_multilabel_lfs(found), paths)
     return LoadedMultiLabelLFs(tuple(voting), spaces[0] if spaces else None)
+
+
+def load_each_multilabel_lf(
+    path: FilePath,
+) -> tuple[list[MultiLabelFunction | LabelingFunctionError], MultiLabelSpace | None]:
+    """Return the labeling functions of one file in order, on or off, and its labels.
+
+    In a rules file, an error is in the place of a broken rule. Other errors are raised.
+    """
+    file = existing_file(path)
+    if file.suffix != ".toml":
+        functions, labels = _read(file, None)
+        wrapped = [
+            each if isinstance(each, MultiLabelFunction) else MultiLabelFunction(each)
+            for each in functions
+        ]
+        return list(wrapped), labels
+    entries, space = read_each_rule(file, _BESIDE)
+    found: list[MultiLabelFunction | LabelingFunctionError] = []
+    for rule, beside in entries:
+        try:
+            found.append(
+                rule
+                if isinstance(rule, LabelingFunctionError)
+                else MultiLabelFunction(rule, **_checked(beside))
+            )
+        except ParameterError as error:
+            found.append(LabelingFunctionError(f"{file}: {error}"))
+    return found, None if space is None else MultiLabelSpace(*space)
 
 
 def _read(file: Path, access: Access | None) -> tuple[list[Any], MultiLabelSpace | None]:

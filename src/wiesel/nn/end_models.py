@@ -271,18 +271,19 @@ class Ensemble(nn.Module):
 
 
 def logits_of(module: nn.Module, inputs: Tensor | dict[str, Tensor]) -> Tensor:
-    """Return a module's logits for a batch: the tensor it returns, or its output's `.logits`.
+    """Return a module's logits for a batch: the tensor it returns, or its output's `logits`.
 
     A dict of tensors is passed as keyword arguments if `forward` has parameters with these names,
     as Hugging Face models do, and as one dict otherwise.
     """
     by_keyword = isinstance(inputs, dict) and _takes_keywords(type(module).forward, tuple(inputs))
     output = module(**inputs) if by_keyword else module(inputs)  # type: ignore[arg-type]
-    logits = getattr(output, "logits", output)
+    logits = output["logits"] if isinstance(output, dict) and "logits" in output else output
+    logits = getattr(logits, "logits", logits)
     if not isinstance(logits, Tensor):
         raise FeatureError(
-            "The end model must return a tensor of logits (or an object with .logits); "
-            f"it returned {type(output).__name__}."
+            "The end model must return a tensor of logits (or an object with .logits, or a dict "
+            f"with 'logits'); it returned {type(output).__name__}."
         )
     return logits
 

@@ -21,8 +21,7 @@ from wiesel.end_to_end.storage import end_to_end_contents
 from wiesel.errors import DataError, ParameterError, SavedModelError
 from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN
-from wiesel.lfs.cache import column_digest
-from wiesel.lfs.fingerprints import digest
+from wiesel.lfs.fingerprints import column_digest, digest
 from wiesel.project.vectors import Vectors, raw_inputs
 from wiesel.saving import read_folder, read_json, write_folder
 from wiesel.tables import as_frame
@@ -197,17 +196,18 @@ def save_bundle(
     reference: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a fitted model with its features; `about` goes into the manifest."""
-    reader = FeatureReader(vectors.features, column)
+    reader = None if vectors.features is None else FeatureReader(vectors.features, column)
     manifest, files = end_to_end_contents(model, reader)
     if reference is not None:
         files = {**files, _REFERENCE: json.dumps(reference, ensure_ascii=False).encode()}
     write_folder(Path(path), {**manifest, **about}, files)
 
 
-def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
+def load_bundle(path: FilePath, end_model: Any = None, *, taggers: bool = False) -> Bundle:
     """Return a model and its features; no stored code is run.
 
     `end_model` is a module of the trained architecture; needed if the network is the user's own.
+    Taggers of spans, which read texts instead of rows, are refused unless `taggers`.
     """
     folder = Path(path)
     manifest, files = read_folder(folder)  # once: another run may replace it at any time
@@ -216,7 +216,7 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
         raise SavedModelError(
             f"{path} holds a label model: it needs votes and cannot predict from rows."
         )
-    if model.task_.kind == SpansTask.kind:
+    if model.task_.kind == SpansTask.kind and not taggers:
         raise SavedModelError(f"{path} holds a tagger of spans: use `wiesel spans predict`.")
     # The bundle computes the features first; the model itself takes their output.
     reader, model.reader_ = model.reader_, None

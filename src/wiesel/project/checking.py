@@ -4,17 +4,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from wiesel import end_to_end
 from wiesel.catalog import method
 from wiesel.compare import build_method
-from wiesel.errors import WieselError, suggest
+from wiesel.errors import ParameterError, WieselError, suggest
 from wiesel.io import FilePath, existing_file, matching_files
-from wiesel.io.files import read_text, table_format
+from wiesel.io.files import read_text
 from wiesel.labels import LabelSpace, class_prior
 from wiesel.nn.names import check_end_model
+from wiesel.project.kinds import kind_of
 from wiesel.project.lines import Problems
 from wiesel.project.settings import Project, option_tables
 from wiesel.project.training import end_model_name, model_options
 from wiesel.project.vectors import KINDS, make_features
+from wiesel.tasks import OneLabelTask
 from wiesel.training.objective import resolve_device
 
 __all__ = ["check_project"]
@@ -29,8 +32,10 @@ def check_project(project: Project, requested: Sequence[str] | None = None) -> l
     Only file names are looked up, so a slip in the last line of a project file is found before the
     first labeling function runs. `requested` contains the methods given on the command line.
     """
+    kind = kind_of(project)
     for name in requested or ():
-        method(name)  # not a mistake of the project file, so reported without a line
+        _check_able(kind.task, name)  # no mistake of the project file: reported without a line
+    kind.check(project)
     check = _Check(project, Problems(project.file, read_text(project.file)))
     names = list(dict.fromkeys(requested or (project.method.name, *project.method.baselines)))
     _check_files(check)
@@ -62,7 +67,7 @@ def _check_files(check: _Check) -> None:
     tables["votes.answers"] = project.votes.answers
     for key, name in tables.items():
         if name is not None:
-            _check_file(check, key, name, lambda path: table_format(matching_files(path)[0]))
+            _check_file(check, key, name, kind_of(project).check_file)
     if project.votes.file is not None and not project.path(project.votes.file).is_dir():
         _check_file(check, "votes.file", project.votes.file, matching_files)
     if project.data.module:
@@ -106,7 +111,21 @@ def _check_methods(check: _Check, names: Sequence[str], end_model: Any) -> None:
     check("training.engine", lambda: project.training_engine, "training")
 
 
+def _check_able(task: str, name: str) -> None:
+    """Refuse a method that cannot do a kind of task."""
+    cls: Any = method(name).cls
+    if task in cls.tasks:
+        return
+    able = [name for name, each in end_to_end.REGISTRY.items() if task in each.cls.tasks]  # type: ignore[attr-defined]
+    raise ParameterError(
+        f"{name!r} cannot learn {task}: use {', '.join(able)}, or a label model such as "
+        "majority_vote."
+    )
+
+
 def _check_method(project: Project, name: str, end_model: Any) -> None:
+    task = kind_of(project).task
+    _check_able(task, name)
     classes = project.classes if len(set(project.classes)) > 1 else _UNKNOWN_CLASSES
     labels = LabelSpace(*dict.fromkeys(classes))
     model: Any = build_method(name, end_model, labels, model_options(project, name, seed=0))
@@ -114,5 +133,5 @@ def _check_method(project: Project, name: str, end_model: Any) -> None:
     resolve_device(model.device)
     balance = getattr(model, "class_balance", None)
     is_estimate = isinstance(balance, str) and not any(map(str.isdigit, balance))
-    if project.classes and not is_estimate:
+    if project.classes and not is_estimate and task == OneLabelTask.kind:
         class_prior(labels, balance)

@@ -21,7 +21,7 @@ from wiesel.lfs import prompt_records
 from wiesel.lfs.costs import prompts_of
 from wiesel.project.rows import part_of
 from wiesel.project.slices import slice_rows
-from wiesel.project.training import taken
+from wiesel.project.vectors import taken
 from wiesel.training import as_inputs
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def distilled(outcome: "Outcome") -> Distilled | None:
     judges = [lf.name for lf in prompts_of(outcome.prepared.lfs)] if outcome.prepared.lfs else []
     if not judges:
         return None
-    records = prompt_records(outcome.prepared.lfs, outcome.prepared.data.splits["train"].rows)
+    records = prompt_records(outcome.prepared.lfs, outcome.data.splits["train"].rows)
     right = _right(outcome, judges)
     return Distilled(
         _judge_table(judges, right, records),
@@ -107,7 +107,7 @@ def _right(outcome: "Outcome", judges: Sequence[str]) -> dict[str, npt.NDArray[n
     votes = outcome.prepared.votes.by_split.get(split or "")
     if split is None or votes is None:
         return {}
-    gold = outcome.prepared.data.splits[split].gold
+    gold = outcome.data.splits[split].gold
     known = np.flatnonzero(gold != ABSTAIN)
     dense = votes[known].select(list(judges)).dense()
     predicted = predicted_classes(outcome.proba[split], outcome.main.model.threshold_)[known]
@@ -155,7 +155,7 @@ def _slice_table(
     voted = [judge for judge in judges if right and np.isfinite(right[judge]).any()]
     if voted:
         best = max(voted, key=lambda judge: float(np.nanmean(right[judge])))
-        data, split = outcome.prepared.data, str(outcome.judged_on)
+        data, split = outcome.data, str(outcome.judged_on)
         known = np.flatnonzero(data.splits[split].gold != ABSTAIN)[~np.isnan(right[best])]
         part, column = part_of(data.splits[split], known), data.project.features.column
         both = ~np.isnan(right[best])
@@ -179,7 +179,7 @@ def _class_shares(outcome: "Outcome") -> tuple[Table | None, str]:
     split, threshold = outcome.judged_on, outcome.main.model.threshold_
     if split is None:
         return None, "There are no gold labels."
-    data = outcome.prepared.data
+    data = outcome.data
     gold = data.splits[split].gold
     known = np.flatnonzero(gold != ABSTAIN)
     predicted = predicted_classes(outcome.proba[split], threshold)[known]
@@ -197,7 +197,7 @@ def _class_shares(outcome: "Outcome") -> tuple[Table | None, str]:
 
 def _judge_errors(outcome: "Outcome", judges: Sequence[str]) -> pl.DataFrame:
     """Votes that held-out predictions of the soft labels from the features contradict."""
-    data, votes = outcome.prepared.data, outcome.prepared.votes.train
+    data, votes = outcome.data, outcome.prepared.votes.train
     kinds: dict[str, Any] = {"id": pl.String, "judge": pl.String, "vote": pl.String}
     kinds |= {"small_model": pl.String, "probability": pl.Float64}
     soft = outcome.soft_labels
@@ -221,7 +221,7 @@ def _judge_errors(outcome: "Outcome", judges: Sequence[str]) -> pl.DataFrame:
 
 
 def _speed(outcome: "Outcome") -> float:
-    model, inputs = outcome.main.model, outcome.prepared.data.vectors.train
+    model, inputs = outcome.main.model, outcome.data.vectors.train
     some = taken(inputs, np.arange(min(_TIMED, outcome.prepared.votes.train.n_items)))
     started = time.perf_counter()
     n_items = len(model.predict_proba(some))

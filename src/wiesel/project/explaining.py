@@ -1,22 +1,18 @@
 """Explains why one item of a project got its label: the model, its row, and its votes."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from wiesel.errors import DataError, ParameterError, SavedModelError
-from wiesel.explain import Explanation
-from wiesel.io import FilePath, Split
-from wiesel.labels import LabelSpace
+from wiesel.io import FilePath
 from wiesel.project.bundle import Bundle, load_bundle
-from wiesel.project.rows import find_item, part_of, read_splits
+from wiesel.project.kinds import kind_of
 from wiesel.project.seen import was_run
-from wiesel.project.settings import Project, read_project
-from wiesel.project.training import taken
-from wiesel.project.vectors import raw_inputs
-from wiesel.project.voting import Votes, cast_votes, project_lfs
-from wiesel.votes import VoteMatrix
+from wiesel.project.settings import read_project
+from wiesel.project.voting import cast_votes, load_project_lfs
 
 __all__ = ["explain_item", "explained_by", "project_of"]
 
@@ -33,7 +29,7 @@ def explain_item(
     Running a project executes its code, so name the project yourself. By default, the project
     recorded in the model is used if it is in the current folder and you have run it before.
     """
-    return explained_by(load_bundle(model, end_model), item, project)
+    return explained_by(load_bundle(model, end_model, taggers=True), item, project)
 
 
 def explained_by(
@@ -46,34 +42,21 @@ def explained_by(
     source = read_project(
         Path(project) if project is not None else project_of(bundle.manifest, confirm)
     )
-    if source.multi:
-        return _explained_labels(bundle, source, item)
-    lfs = project_lfs(source)
-    labels, splits = read_splits(source, None if lfs is None else lfs.labels)
-    name, row = find_item(splits, item)
-    votes = _votes(source, lfs, splits, labels, (name, row))
-    raw = _raw(bundle, part_of(splits[name], [row]))
-    inputs = taken(bundle.features.transform(raw), 0)
-    model: Any = bundle.model
-    explanation: Explanation = model.explain(inputs, votes)
-    return explanation, splits[name].rows.row(row, named=True)
-
-
-def _explained_labels(bundle: Bundle, project: Project, item: str) -> tuple[Any, dict[str, Any]]:
-    """Return the explanation of an item that may have several labels."""
-    from wiesel.project.multilabel import labeled_splits, votes_on
-
-    splits, _, labels, lfs = labeled_splits(project)
-    name, row = find_item(splits, item)
-    one = part_of(splits[name], [row])
-    chosen = {name: one} if lfs is not None else splits
-    votes = votes_on(project, lfs, chosen, labels, project.output_folder / ".cache")
-    if name not in votes:
-        raise DataError(f"There are no votes on the {name} items; explain a training item.")
-    own = votes[name] if lfs is not None else votes[name][row]
-    inputs = taken(bundle.features.transform(_raw(bundle, one)), 0)
-    model: Any = bundle.model
-    return model.explain(inputs, own), splits[name].rows.row(row, named=True)
+    kind = kind_of(source)
+    kind.check(source)
+    lfs = load_project_lfs(source)
+    rows = kind.read(source, lfs)
+    one = kind.find(rows.splits, item)
+    cache = source.output_folder / ".cache"
+    if lfs is not None:  # they run on this row only
+        votes = cast_votes(source, replace(rows, splits={one.split: one.alone}), cache)
+    else:
+        votes = cast_votes(source, rows, cache)
+    if one.split not in votes.by_split:
+        raise DataError(f"There are no votes on the {one.split} items; explain a training item.")
+    own = votes.by_split[one.split]
+    own = own if lfs is not None else own[one.place]
+    return bundle.model.explain(kind.one_input(bundle, one), own), one.row
 
 
 def project_of(manifest: Mapping[str, Any], confirm: Confirm | None) -> Path:
@@ -93,23 +76,3 @@ def project_of(manifest: Mapping[str, Any], confirm: Confirm | None) -> Path:
             f"a project: if you trust it, add {shlex.join(['--project', str(place.parent)])}"
         )
     return place
-
-
-def _votes(
-    project: Project, lfs: Any, splits: dict[str, Split], labels: LabelSpace, place: Sequence[Any]
-) -> VoteMatrix:
-    """Return the votes on one item; labeling functions run on its row only."""
-    name, row = place
-    cache = project.output_folder / ".cache"
-    if lfs is not None:
-        only: Votes = cast_votes(project, lfs, {name: part_of(splits[name], [row])}, labels, cache)
-        return only.by_split[name]
-    everything = cast_votes(project, None, splits, labels, cache).by_split
-    if name not in everything:
-        raise DataError(f"There are no votes on the {name} items; explain a training item.")
-    return everything[name][row]
-
-
-def _raw(bundle: Bundle, split: Split) -> Any:
-    note = bundle.manifest["inputs"]
-    return raw_inputs(note["kind"], note["column"], split)

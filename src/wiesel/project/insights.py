@@ -12,11 +12,11 @@ from wiesel.analysis.findings import vote_findings
 from wiesel.guidance import feature_findings
 from wiesel.io import Split
 from wiesel.label_models.majority_vote import vote_balance
-from wiesel.labels import ABSTAIN, class_prior
+from wiesel.labels import ABSTAIN, as_indices, class_prior
 from wiesel.project.rows import row_contents
 from wiesel.votes import VoteMatrix
 
-__all__ = ["leak_findings", "project_findings", "with_examples"]
+__all__ = ["evidence_of_rules", "leak_findings", "project_findings", "with_examples"]
 
 _ON_GOLD = ("worse_than_chance", "class_balance", "uncovered_class")
 _EXCERPT = 60
@@ -68,6 +68,24 @@ def project_findings(
         known = None if texts is None else texts.fill_null("").to_list()
         found += feature_findings(features, train, known)
     return most_serious_first([*leaks, *found])
+
+
+def evidence_of_rules(space: Any, dev: Split | None) -> tuple[pl.DataFrame, VoteMatrix, Any, Any]:
+    """Return the rows, votes, labels and features of an open project, with those of dev rows."""
+    rows, gold = space.train.rows.drop("id", strict=False), space.gold
+    votes, features = space.votes, space.features
+    dev_votes = space.cast.by_split.get("dev")
+    more = np.empty(0, np.int64) if dev is None else np.flatnonzero(dev.gold != ABSTAIN)
+    if dev is not None and len(more):
+        if dev_votes is None:  # nobody votes yet
+            nothing = as_indices(np.full((len(dev), votes.n_voters), ABSTAIN))
+            dev_votes = VoteMatrix.from_dense(nothing, votes.labels, votes.voters)
+        own = dev.rows[more].select(pl.col(c).cast(rows[c].dtype) for c in rows.columns)
+        rows, gold = pl.concat([rows, own]), np.concatenate([gold, dev.gold[more]])
+        votes = VoteMatrix.concatenate((votes, dev_votes[more]))
+        if features is not None:
+            features = np.concatenate([features, space.vectors.by_split["dev"][more]])
+    return rows, votes, gold, features
 
 
 def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ def error_items(outcome: "Outcome") -> tuple[list[ErrorItem], int]:
     split = outcome.judged_on
     if split is None:
         return [], 0
-    data = outcome.prepared.data
+    data = outcome.data
     part, proba = data.splits[split], outcome.proba[split]
     predicted = predicted_classes(proba, outcome.main.model.threshold_)
     wrong = np.flatnonzero((part.gold >= 0) & (predicted != part.gold))
@@ -41,7 +41,7 @@ def outcome_slices(outcome: "Outcome") -> list[SliceRow]:
     split = outcome.judged_on
     if split is None:
         return []
-    data = outcome.prepared.data
+    data = outcome.data
     part = data.splits[split]
     known = np.flatnonzero(part.gold >= 0)
     predicted = predicted_classes(outcome.proba[split], outcome.main.model.threshold_)
@@ -56,7 +56,7 @@ def outcome_slices(outcome: "Outcome") -> list[SliceRow]:
 
 def balance_rows(outcome: "Outcome") -> list[BalanceRow]:
     """Return the share of each class according to gold, the votes and the end model."""
-    data, votes = outcome.prepared.data, outcome.prepared.votes.train
+    data, votes = outcome.data, outcome.prepared.votes.train
     counts = votes.counts()[votes.covered]
     by_votes = (counts / counts.sum(axis=1, keepdims=True)).mean(axis=0)
     predicted = predicted_classes(outcome.proba["train"], outcome.main.model.threshold_)
@@ -71,7 +71,7 @@ def balance_rows(outcome: "Outcome") -> list[BalanceRow]:
 
 def threshold_points(outcome: "Outcome") -> list[tuple[float, int, int, int, int]]:
     """Return the results of several thresholds on the evaluated items; for two classes."""
-    data, split = outcome.prepared.data, outcome.judged_on
+    data, split = outcome.data, outcome.judged_on
     if split is None or len(data.labels) != 2:
         return []
     gold = data.splits[split].gold
@@ -108,7 +108,7 @@ def _point(
 
 
 def _error(outcome: "Outcome", part: Split, place: int, predicted: int) -> ErrorItem:
-    data, split = outcome.prepared.data, outcome.judged_on
+    data, split = outcome.data, outcome.judged_on
     row = part.rows.row(place, named=True)
     column, names = data.project.features.column, data.labels.names
     votes = outcome.prepared.votes.by_split.get(split or "")

@@ -10,27 +10,37 @@ import polars as pl
 
 from wiesel.analysis.finding import Finding
 from wiesel.analysis.table import Table
-from wiesel.end_to_end import EndToEndModel
-from wiesel.evaluation import (
-    Comparison,
-    Report,
-    commonest_class,
-    compare_paired_proba,
-    evaluate_proba,
-)
+from wiesel.evaluation import Comparison
 from wiesel.explain import Explanation
+from wiesel.lfs import LabelingFunction
 from wiesel.project.distilled import Distilled, distilled
 from wiesel.project.insights import project_findings, with_examples
-from wiesel.project.outputs import item_weights, soft_labels_of, voter_weights
-from wiesel.project.preparing import Prepared
-from wiesel.project.tables import comparison_table
-from wiesel.project.training import Trained, TrainingSet, taken
+from wiesel.project.kinds import ProjectKind
+from wiesel.project.rows import ProjectRows
+from wiesel.project.training import Trained, TrainingSet
+from wiesel.project.vectors import taken
+from wiesel.project.voting import VotesBySplit
+from wiesel.version import __version__
 
-__all__ = ["Outcome", "judge"]
+__all__ = ["Outcome", "Prepared", "judge"]
 
 _UNCERTAIN = ("members_disagree", "unknown_balance")
 """The findings that say how far the figures can be trusted: they come before these."""
 RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything up to training."""
+
+    data: TrainingSet
+    votes: VotesBySplit
+    rows: ProjectRows
+
+    @property
+    def lfs(self) -> Sequence[LabelingFunction]:
+        """The labeling functions; none if votes come from another source."""
+        return () if self.rows.lfs is None else tuple(self.rows.lfs)
 
 
 @dataclass(frozen=True)
@@ -39,21 +49,36 @@ class Outcome:
 
     prepared: Prepared
     trained: Sequence[Trained]
-    reports: Mapping[str, Mapping[str, Report]]
+    reports: Mapping[str, Mapping[str, Any]]
     """Reports by method (first seed) and split."""
     rows: Sequence[Mapping[str, Any]]
     """The metrics of every method and seed, on the test rows if there are any, else on dev."""
+    choice: Mapping[str, float]
+    """The mean over seeds of each method's main metric, on the dev rows if there are any.
+
+    Test rows serve to evaluate a choice, not to make it.
+    """
     proba: Mapping[str, Any]
-    """The main model's predictions for every split."""
-    soft_labels: Any
-    weights: Any
+    """The main model's predictions for every split: probabilities, or spans."""
+    soft_labels: Any = None
+    weights: Any = ()
     """The weight of every voter (learned), or NaN."""
-    paired: Comparison | None
+    paired: Comparison | None = None
     """The main model against the majority vote, on the same items."""
-    references: Mapping[str, Report] = field(default_factory=dict)
+    references: Mapping[str, Any] = field(default_factory=dict)
     """References without votes on the same items: the most common class, and gold labels alone."""
     reference_rows: Sequence[Mapping[str, Any]] = ()
     """The metrics of the references, as in `rows`."""
+
+    @property
+    def data(self) -> TrainingSet:
+        """What the models were trained on."""
+        return self.prepared.data
+
+    @property
+    def kind(self) -> ProjectKind:
+        """What the kind of task means for the project."""
+        return self.data.kind
 
     @property
     def main(self) -> Trained:
@@ -68,16 +93,16 @@ class Outcome:
 
     def explanations(self, n_items: int) -> list[Explanation]:
         """Explain the labels of the first training items with a vote, if the method can."""
-        data, model = self.prepared.data, self.main.model
+        data, model = self.data, self.main.model
         if not hasattr(model, "explain"):
             return []
-        rows = np.flatnonzero(data.votes.covered)[:n_items]
+        rows = self.voted[:n_items]
         return [model.explain(taken(data.vectors.train, row), data.votes[int(row)]) for row in rows]
 
     @cached_property
     def findings(self) -> list[Finding]:
         """What to look at, most serious first."""
-        data = self.prepared.data
+        data = self.data
         inputs = data.vectors.train
         is_matrix = hasattr(inputs, "ndim") and inputs.ndim == 2 and inputs.dtype.kind == "f"
         return project_findings(
@@ -102,120 +127,97 @@ class Outcome:
     @property
     def finding_sentences(self) -> list[str]:
         """The findings as sentences, each with an example row if there is one."""
-        data = self.prepared.data
+        data = self.data
         rows, column = data.splits["train"].rows, data.project.features.column
         return [with_examples(found, rows, column) for found in self.findings]
 
     @property
     def first_voted(self) -> str:
         """The first training item with a vote, in the form that `wiesel explain` takes."""
-        votes, splits = self.prepared.data.votes, self.prepared.data.splits
-        item = str(votes.ids[int(np.argmax(votes.covered))])
+        splits = self.data.splits
+        item = str(self.data.votes.ids[self.voted[0]])
         others = [split for name, split in splits.items() if name != "train"]
         twice = any(split.ids.cast(pl.String).index_of(item) is not None for split in others)
         return f"train:{item}" if twice else item
 
     @property
+    def voted(self) -> Any:
+        """The training items with a vote."""
+        covered = self.data.votes.covered
+        return np.flatnonzero(covered.any(axis=1) if covered.ndim == 2 else covered)
+
+    @property
     def table(self) -> Table | None:
         """One row for each method."""
-        if self.judged_on is None:
-            return None
-        reports = {name: found[self.judged_on] for name, found in self.reports.items()}
-        both = [*self.rows, *self.reference_rows]
-        return comparison_table(both, {**reports, **self.references}, self.judged_on)
+        return None if self.judged_on is None else self.kind.table(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all metrics of the run as plain data."""
+        main = self.reports.get(self.main.method, {})
+        return {
+            "wiesel": __version__,
+            "project": self.data.project.name,
+            "method": self.main.method,
+            "seeds": list(self.data.project.method.seeds),
+            **self.kind.about_data(self),
+            "judged_on": self.judged_on,
+            "splits": {name: report.to_dict() for name, report in main.items()},
+            "methods": self.known_rows(self.rows),
+            "reused": {
+                "votes": self.prepared.votes.known,
+                "features": self.data.vectors.reused,
+                "models": sum(run.reused for run in self.trained),
+            },
+        }
+
+    def known_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return metrics with None for those that are unknown."""
+        return [
+            {
+                key: None if isinstance(value, float) and np.isnan(value) else value
+                for key, value in row.items()
+            }
+            for row in rows
+        ]
+
+    def __str__(self) -> str:
+        return "\n\n".join(self.kind.shown(self))
 
 
 def judge(
     prepared: Prepared, trained: Sequence[Trained], dev_gold: Trained | None = None
 ) -> Outcome:
     """Evaluate every model on the rows with gold; `dev_gold` was trained on dev rows only."""
-    data = prepared.data
-    judged = [name for name in ("dev", "test") if name in data.splits]
-    reports: dict[str, dict[str, Report]] = {}
+    data, kind = prepared.data, prepared.data.kind
+    judged = [name for name in ("dev", "test") if name in data.truth]
+    reports: dict[str, dict[str, Any]] = {}
     rows: list[dict[str, Any]] = []
-    by_method: dict[str, Any] = {}
+    first_runs: dict[str, Any] = {}
+    chosen_by: dict[str, list[float]] = {}
     for run in trained:
-        proba = {name: _predicted(data, run.model, name) for name in judged}
+        predicted = {name: kind.predicted(data, run.model, name) for name in judged}
         first = run.method not in reports
-        found = {name: _report(prepared, run, name, proba[name], first) for name in judged}
+        n_resamples = RESAMPLES if first else 0
+        found = {
+            name: kind.report(data, run, name, predicted[name], n_resamples) for name in judged
+        }
         if first:
-            reports[run.method], by_method[run.method] = found, (run, proba)
+            reports[run.method], first_runs[run.method] = found, (run, predicted)
         if judged:
-            rows.append(_row(run.method, run.seed, run.seconds, found[judged[-1]]))
+            about = {"method": run.method, "seed": run.seed, "seconds": run.seconds}
+            rows.append({**about, **kind.figures(found[judged[-1]])})
+            best_by = kind.figures(found[judged[0]])[kind.best_by]
+            chosen_by.setdefault(run.method, []).append(0.0 if np.isnan(best_by) else best_by)
     main = trained[0]
-    references = _references(prepared, judged, dev_gold)
-    everything = {"train": main.model.predict_proba(data.vectors.train)}
-    weights = item_weights(main.model, data)
+    others = [name for name in data.splits if name not in judged]
+    unjudged = {name: kind.predicted(data, main.model, name) for name in others}
+    split = judged[-1] if judged else None
     return Outcome(
         prepared=prepared,
         trained=trained,
         reports=reports,
         rows=rows,
-        proba=everything | by_method[main.method][1],
-        soft_labels=soft_labels_of(main.model, data),
-        weights=voter_weights(main.model, data, weights),
-        paired=_paired(prepared, main.method, by_method, judged),
-        references={name: report for name, (report, _) in references.items()},
-        reference_rows=[
-            _row(name, main.seed, seconds, report) for name, (report, seconds) in references.items()
-        ],
-    )
-
-
-def _predicted(data: TrainingSet, model: EndToEndModel, split: str) -> Any:
-    """Return P(class) of the rows, those of dev by networks that have not learned their labels."""
-    vectors = data.vectors.by_split[split]
-    return model.out_of_fold_proba(vectors) if split == "dev" else model.predict_proba(vectors)
-
-
-def _row(method: str, seed: int, seconds: float, report: Report) -> dict[str, Any]:
-    figures = {name: float(score) for name, score in report.scores()}
-    return {"method": method, "seed": seed, "seconds": seconds, **figures}
-
-
-def _references(
-    prepared: Prepared, judged: Sequence[str], dev_gold: Trained | None
-) -> dict[str, tuple[Report, float]]:
-    """Return the references without votes, by their names in tables: reports and seconds."""
-    if not judged:
-        return {}
-    data, split = prepared.data, judged[-1]
-    gold = data.splits[split].gold
-    name, report = commonest_class(gold, data.labels, n_resamples=RESAMPLES)
-    found = {f"always {name!r}": (report, 0.0)}
-    if dev_gold is not None:
-        proba = dev_gold.model.predict_proba(data.vectors.by_split[split])
-        n_gold = int(np.sum(data.splits["dev"].gold >= 0))
-        title = f"gold: {n_gold:,} dev rows"
-        found[title] = (_report(prepared, dev_gold, split, proba, True), dev_gold.seconds)
-    return found
-
-
-def _report(
-    prepared: Prepared, run: Trained, split: str, proba: Any, with_intervals: bool
-) -> Report:
-    votes = prepared.votes.by_split.get(split)
-    return evaluate_proba(
-        proba,
-        prepared.data.splits[split].gold,
-        prepared.data.labels,
-        threshold=run.model.threshold_,
-        covered=None if votes is None else votes.covered,
-        n_resamples=RESAMPLES if with_intervals else 0,
-    )
-
-
-def _paired(
-    prepared: Prepared, main: str, by_method: Mapping[str, Any], judged: Sequence[str]
-) -> Comparison | None:
-    """Compare the main method with the majority vote if both were trained and there is gold."""
-    if not judged or main == "majority_vote" or "majority_vote" not in by_method:
-        return None
-    pair = [by_method[name] for name in (main, "majority_vote")]
-    return compare_paired_proba(
-        pair[0][1][judged[-1]],
-        pair[1][1][judged[-1]],
-        prepared.data.splits[judged[-1]].gold,
-        prepared.data.labels,
-        thresholds=(pair[0][0].model.threshold_, pair[1][0].model.threshold_),
+        choice={name: float(np.mean(scores)) for name, scores in chosen_by.items()},
+        proba={**unjudged, **first_runs[main.method][1]},
+        **kind.more_results(data, first_runs, split, dev_gold),
     )

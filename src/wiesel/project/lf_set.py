@@ -5,9 +5,10 @@ import json
 import linecache
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from wiesel.errors import LabelingFunctionError, ParameterError, WieselError, suggest
 from wiesel.io import Snapshot, SnapshotStore
@@ -19,8 +20,13 @@ from wiesel.lfs.loading import load_each_lf
 from wiesel.lfs.rules import LabelRule, Rule
 from wiesel.lfs.rules_file import read_off, with_off, with_rule, without_rule
 from wiesel.lfs.text_rules import Keywords
-from wiesel.project.settings import Project, read_project
+from wiesel.multilabel.files import load_each_multilabel_lf
+from wiesel.multilabel.functions import MultiLabelFunction, as_multilabel_lfs
+from wiesel.project.settings import ONE_LABEL, SEVERAL_LABELS, SPANS, Project, read_project
 from wiesel.saving import write_file
+from wiesel.spans.functions import PythonSpanFunction
+from wiesel.spans.loading import load_each_span_lf
+from wiesel.spans.patterns import as_span_functions
 
 __all__ = ["LFEntry", "LFSet"]
 
@@ -32,7 +38,8 @@ WORKBENCH_FOLDER = "workbench"
 class LFEntry:
     """One labeling function of a project, and where it is defined."""
 
-    lf: LabelingFunction
+    lf: Any
+    """A `LabelingFunction`, `MultiLabelFunction` or `SpanFunction`, as the kind of task needs."""
     file: Path
     place: int | None
     """Its position in the editable rules file; None if it can only be switched on or off."""
@@ -41,11 +48,15 @@ class LFEntry:
     """Its definition: the rule, or the Python code."""
     problem: str = ""
     """Why it cannot vote on the rows at all; then it counts as switched off."""
+    rule: LabelRule | None = None
+    """The rule that it is, or that it is made of; None for Python code and other rules."""
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """With several labels: whether it votes against its label, and what its silence means."""
 
     @property
     def name(self) -> str:
         """The name of the voter."""
-        return self.lf.name
+        return str(self.lf.name)
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,7 @@ class LFState:
     """The text of the editable rules file."""
 
     @property
-    def voting(self) -> list[LabelingFunction]:
+    def voting(self) -> list[Any]:
         """The labeling functions that are switched on."""
         return [entry.lf for entry in self.entries if not (entry.off or entry.problem)]
 
@@ -111,7 +122,7 @@ class LFSet:
             if self.rules_file is None
             else content_of(self.rules_file).decode("utf-8", "replace")
         )
-        found: list[tuple[Path, int | None, LabelingFunction]] = []
+        found: list[tuple[Path, int | None, Any]] = []
         off: dict[Path, tuple[str, ...]] = {}
         broken: list[str] = []
         spaces: list[LabelSpace] = []
@@ -119,50 +130,64 @@ class LFSet:
             if file.suffix == ".toml" and not content_of(file).strip():
                 continue  # there are no rules yet
             try:
-                lfs, labels = load_each_lf(file)
+                lfs, labels = _load_each(self.project.task, file)
                 off[file] = read_off(file) if file.suffix == ".toml" else ()
             except (WieselError, OSError) as error:
                 broken.append(str(error))
                 continue
             spaces += [] if labels is None else [labels]
-            for place, lf in enumerate(lfs):
+            for number, lf in enumerate(lfs):
                 if isinstance(lf, LabelingFunctionError):
                     broken.append(str(lf))
                 elif _is_repeated(lf, [other for _, _, other in found]):
                     broken.append(f"{file}: the name {lf.name!r} appears more than once.")
                 else:
-                    found.append((file, place if file == self.rules_file else None, lf))
-        named = as_lfs([lf for _, _, lf in found]) if found else []
-        entries = [
-            LFEntry(lf, file, place, any(lf.name in names for names in off.values()), _source(lf))
-            for lf, (file, place, _) in zip(named, found, strict=True)
-        ]
+                    found.append((file, number if file == self.rules_file else None, lf))
+        named = _NAMED[self.project.task]([lf for _, _, lf in found]) if found else []
+        entries = []
+        for lf, (file, place, given) in zip(named, found, strict=True):
+            is_off = any(lf.name in names for names in off.values())
+            rule = getattr(given, "lf", given)  # of a rule for several labels
+            entries.append(
+                LFEntry(
+                    lf,
+                    file,
+                    place,
+                    is_off,
+                    _source(lf),
+                    rule=rule.renamed(lf.name) if isinstance(rule, LabelRule) else None,
+                    beside=_beside(given),
+                )
+            )
         labels = spaces[0] if spaces else None
         return LFState(tuple(entries), tuple(broken), off, labels, text)
 
-    def add(self, rule: Rule) -> str:
-        """Add a rule to the file and return its name."""
+    def add(self, rule: Rule, beside: Mapping[str, Any] | None = None) -> str:
+        """Add a rule to the file, with options `beside` it, and return its name."""
         with self.store.changing() as store:
             state = self.read()
             names = [entry.name for entry in state.entries]
             if rule.name in names:
                 rule = rule.renamed(_free(rule.name, names))
-            self._write(store, state, with_rule(self._text(), rule), f"added {rule.name}")
+            self._write(
+                store, state, with_rule(self._text(), rule, None, beside), f"added {rule.name}"
+            )
         return rule.name
 
-    def replace(self, name: str, rule: Rule) -> str:
-        """Replace one rule with another and return its name.
+    def replace(self, name: str, rule: Rule, beside: Mapping[str, Any] | None = None) -> str:
+        """Replace one rule with another, with options `beside` it, and return its name.
 
         One that is defined in Python is switched off, and the new one has a name of its own.
         """
         with self.store.changing() as store:
             state = self.read()
             entry = _entry(state, name)
-            if entry.place is None and isinstance(entry.lf, LabelRule):
+            if entry.place is None and entry.rule is not None:
                 rule = rule.renamed(_free(name, [each.name for each in state.entries]))
-                text = with_off(with_rule(self._text(), rule), [*self._off(state, name), name])
+                text = with_rule(self._text(), rule, None, beside)
+                text = with_off(text, [*self._off(state, name), name])
             else:
-                text = with_rule(self._text(), rule, _own(state, name))
+                text = with_rule(self._text(), rule, _own(state, name), beside)
             self._write(store, state, text, f"changed {name}")
         return rule.name
 
@@ -178,7 +203,8 @@ class LFSet:
         """Replace a list of words by one rule for each word, and return the names."""
         with self.store.changing() as store:
             state = self.read()
-            rule = _entry(state, name).lf
+            entry = _entry(state, name)
+            rule, beside = entry.rule, entry.beside
             if not isinstance(rule, Keywords) or len(rule.keywords) < 2 or rule.min_matches > 1:
                 raise ParameterError(f"{name!r} is no list of several words, so it is not split.")
             text = without_rule(self._text(), _own(state, name))
@@ -189,7 +215,7 @@ class LFSet:
                 part = part.renamed(_free(part.name, taken) if part.name in taken else part.name)
                 taken.append(part.name)
                 names.append(part.name)
-                text = with_rule(text, part)
+                text = with_rule(text, part, None, beside)
             text = with_off(text, self._off(state, name))
             self._write(store, state, text, f"split {name}")
         return names
@@ -326,11 +352,49 @@ def with_lfs_file(text: str, name: str) -> str | None:
     return None
 
 
-def _is_repeated(lf: LabelingFunction, others: Sequence[LabelingFunction]) -> bool:
+def _load_each(kind: str, file: Path) -> tuple[list[Any], LabelSpace | None]:
+    """Return the labeling functions of a file as a kind of task needs them, and its classes.
+
+    In a rules file, an error is in the place of a broken rule.
+    """
+    if kind == SEVERAL_LABELS:
+        return load_each_multilabel_lf(file)
+    return (load_each_lf if kind == ONE_LABEL else load_each_span_lf)(file)
+
+
+def _beside(lf: Any) -> dict[str, Any]:
+    """Return the options that a rules file has for a function beside those of the rule."""
+    if not isinstance(lf, MultiLabelFunction):
+        return {}
+    scope = list(lf.exhaustive) if isinstance(lf.exhaustive, tuple) else lf.exhaustive
+    options = {"against": lf.against, "exhaustive": scope}
+    return {name: value for name, value in options.items() if value}
+
+
+def _named_span_functions(found: Sequence[Any]) -> list[Any]:
+    """Return span functions; rules keep the numbers that make generated names unique."""
+    rules = [each for each in found if isinstance(each, LabelingFunction)]
+    names = {id(old): new for old, new in zip(rules, as_lfs(rules) if rules else (), strict=True)}
+    return as_span_functions([names.get(id(each), each) for each in found])
+
+
+_NAMED: dict[str, Callable[[Sequence[Any]], list[Any]]] = {
+    ONE_LABEL: as_lfs,
+    SEVERAL_LABELS: as_multilabel_lfs,
+    SPANS: _named_span_functions,
+}
+"""What gives labeling functions unique names, by kind of task."""
+
+
+def _is_repeated(lf: Any, others: Sequence[Any]) -> bool:
     """Whether another one has the same name; generated names are numbered instead."""
-    return not lf.automatic_name and any(
-        other.name == lf.name and not other.automatic_name for other in others
+    return not _is_automatic(lf) and any(
+        other.name == lf.name and not _is_automatic(other) for other in others
     )
+
+
+def _is_automatic(lf: Any) -> bool:
+    return bool(getattr(getattr(lf, "lf", lf), "automatic_name", False))
 
 
 def _entry(state: LFState, name: str) -> LFEntry:
@@ -359,11 +423,12 @@ def _free(name: str, taken: list[str]) -> str:
     return f"{name}_{number}"
 
 
-def _source(lf: LabelingFunction) -> str:
-    if not isinstance(lf, PythonFunction):
-        return repr(lf)
+def _source(lf: Any) -> str:
+    own = getattr(lf, "lf", lf)  # of a function for several labels
+    if not isinstance(own, (PythonFunction, PythonSpanFunction)):
+        return repr(own)
     try:
         linecache.checkcache()  # the file may have changed since it was read for a traceback
-        return inspect.getsource(lf.function)
+        return inspect.getsource(own.function)
     except (OSError, TypeError):
         return repr(lf)

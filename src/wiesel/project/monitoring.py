@@ -121,7 +121,7 @@ class Drift:
         summary = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
         table = sortable_table("checks", columns, [asdict(check) for check in order])
         title = "The rows have changed" if self.alarms else "Nothing has changed"
-        return whole_page(title, [("summary", "Summary", summary), ("checks", "Checks", table)])
+        return whole_page(title, {"Summary": summary, "Checks": table})
 
 
 def run_reference(

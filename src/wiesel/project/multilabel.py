@@ -1,105 +1,103 @@
-"""`wiesel run` for items with several labels: the same stages, on sets of labels."""
+"""A project whose items may have several labels, or none."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Mapping
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.end_to_end import Committee
-from wiesel.end_to_end.base import ExplainedModel
 from wiesel.errors import DataError, ParameterError, listed
 from wiesel.evaluation import MultiLabelReport, evaluate_presence
 from wiesel.io import Split, explained, read_rows, write_rows
 from wiesel.labels import ABSTAIN
-from wiesel.lfs import VoteCache
 from wiesel.multilabel import (
     MultiLabelSpace,
     MultiLabelVotes,
-    apply_multilabel_lfs,
-    load_multilabel_lfs,
-    read_multilabel_votes,
     write_multilabel_votes,
 )
 from wiesel.multilabel.files import LoadedMultiLabelLFs
-from wiesel.nn.names import end_model_by_name
-from wiesel.project.bundle import save_bundle
-from wiesel.project.outputs import (
-    joined_labels,
-    one_at_a_time,
-    prediction_frame,
-    proba_columns,
-)
-from wiesel.project.rows import SPLITS, places_of, with_ids
-from wiesel.project.run_results import (
-    FittedRun,
-    RunResults,
-    built_method,
-    chosen_methods,
-    fit_all,
-    methods_for,
-    timed,
-)
-from wiesel.project.settings import Project, located, option_tables
-from wiesel.project.training import Say, end_model_name
-from wiesel.project.vectors import Vectors, make_vectors
-from wiesel.saving import write_json
+from wiesel.project.judged_items import shown_text
+from wiesel.project.kinds import ProjectKind
+from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns, soft_labels_of
+from wiesel.project.report_parts import paragraphs, reproduce, training
+from wiesel.project.rows import SPLITS, ProjectRows, with_ids
+from wiesel.project.settings import Project, located
+from wiesel.project.training import Trained, TrainingSet
+from wiesel.report import charts
 from wiesel.tasks import SeveralLabelsTask
 
-__all__ = [
-    "LabeledRows",
-    "MultiLabelOutcome",
-    "compare_labels",
-    "gold_labels",
-    "labeled_splits",
-    "run_labels",
-    "votes_on",
-]
+if TYPE_CHECKING:
+    from wiesel.project.judging import Outcome
+
+__all__ = ["SeveralLabelsProject", "gold_labels"]
 
 _SEPARATORS = "|;"
 _NONE = "-"
-_RESAMPLES = 1000
+_EXPLAINED = 3
+_SHOWN = 500
+"""How many characters of a text the report shows."""
 
 
-@dataclass(frozen=True)
-class LabeledRows:
-    """Rows, votes, gold labels and end-model inputs of a multi-label project."""
+class SeveralLabelsProject(ProjectKind):
+    """Rows of tables, each of which has any number of labels."""
 
-    project: Project
-    labels: MultiLabelSpace
-    splits: Mapping[str, Split]
-    gold: Mapping[str, npt.NDArray[np.int64]]
-    """(n_items, n_labels) for every split; -1 is unknown."""
-    votes: Mapping[str, MultiLabelVotes]
-    vectors: Vectors
-
-
-@dataclass(frozen=True)
-class MultiLabelOutcome(RunResults[LabeledRows, ExplainedModel, MultiLabelReport]):
-    """The results of a multi-label run."""
-
+    task = SeveralLabelsTask.kind
     best_by = "macro_f1"
+    networks = 1
 
-    @property
-    def first_voted(self) -> int:
-        """The position of the first training item with a vote."""
-        return int(np.argmax(self.data.votes["train"].covered.any(axis=1)))
+    def check(self, project: Project) -> None:
+        """Refuse data sets and crowd answers."""
+        if project.data.dataset or project.data.module or project.votes.answers:
+            raise ParameterError(
+                f"{project.file}: with multi = true rows come from files (train, dev, test), and "
+                "votes from lfs or from a file of (item, voter, label, present)."
+            )
 
-    def _figures(self, report: MultiLabelReport) -> Mapping[str, float]:
-        return {name: float(score) for name, score in report.scores()}
+    def read(self, project: Project, lfs: LoadedMultiLabelLFs | None = None) -> ProjectRows:
+        """Return the rows and the labels that each of them is known to have or to lack."""
+        labels = _labels(project, None if lfs is None else lfs.labels)
+        splits, truth = {}, {}
+        for name in SPLITS:
+            if getattr(project.data, name) is not None:
+                splits[name], gold = _split(project, name, labels)
+                if (gold != ABSTAIN).any():
+                    truth[name] = gold
+        return ProjectRows(labels, splits, truth, lfs)
 
-    def _about_data(self) -> dict[str, Any]:
-        votes = self.data.votes["train"]
+    def described_votes(self, votes: MultiLabelVotes) -> str:
+        """Return the number of voters and of votes."""
+        return f"{votes.n_voters:,} voters, {votes.n_votes:,} votes on train"
+
+    def report(
+        self, data: TrainingSet, run: Trained, split: str, proba: Any, n_resamples: int
+    ) -> MultiLabelReport:
+        """Return the report on a split."""
+        return evaluate_presence(
+            proba,
+            data.truth[split],
+            data.labels,
+            thresholds=run.model.threshold_,
+            n_resamples=n_resamples,
+        )
+
+    def more_results(
+        self, data: TrainingSet, first_runs: Mapping[str, Any], *_: Any
+    ) -> dict[str, Any]:
+        """Return the soft labels of the main method."""
+        main, _predicted = next(iter(first_runs.values()))
+        return {"soft_labels": soft_labels_of(main.model, data)}
+
+    def about_data(self, outcome: "Outcome") -> dict[str, Any]:
+        """Return labels, sizes of splits, and how many items have votes on each label."""
+        data, votes = outcome.data, outcome.data.votes
         covered = zip(votes.labels, votes.covered.mean(axis=0).tolist(), strict=True)
         return {
-            "project": self.data.project.name,
             "multi": True,
-            "labels": list(self.data.labels),
-            "items": {name: len(part) for name, part in self.data.splits.items()},
+            "labels": list(data.labels),
+            "items": {name: len(part) for name, part in data.splits.items()},
             "votes": {
                 "voters": votes.n_voters,
                 "votes": votes.n_votes,
@@ -107,70 +105,51 @@ class MultiLabelOutcome(RunResults[LabeledRows, ExplainedModel, MultiLabelReport
             },
         }
 
+    def write(self, outcome: "Outcome", folder: Path) -> None:
+        """Write votes, predictions and soft labels."""
+        data, parts = outcome.data, []
+        write_multilabel_votes(data.votes, folder / "votes.parquet")
+        for name, split in data.splits.items():
+            ids = split.ids.cast(pl.String)
+            frame = prediction_frame(ids, outcome.main.model, outcome.proba[name])
+            frame = frame.insert_column(1, pl.lit(name).alias("split"))
+            gold = data.truth.get(name, np.full((len(split), len(data.labels)), ABSTAIN))
+            known = np.asarray((gold >= 0).all(axis=1)).tolist()
+            names = [joined_labels(own) for own in data.labels.sets(gold == 1)]
+            texts = [text if there else None for text, there in zip(names, known, strict=True)]
+            parts.append(frame.with_columns(pl.Series("gold", texts, pl.String)))
+        write_rows(pl.concat(parts), folder / "predictions.parquet")
+        columns = [
+            data.splits["train"].ids.alias("id"),
+            *proba_columns(outcome.soft_labels, data.labels),
+        ]
+        write_rows(pl.DataFrame(columns), folder / "soft_labels.parquet")
 
-def run_labels(
-    project: Project, methods: Sequence[str] | None = None, say: Say | None = None
-) -> MultiLabelOutcome:
-    """Run all stages of a multi-label project, and write the results into its output folder."""
-    from wiesel.project.multilabel_report import write_labels_report
+    def sections(self, outcome: "Outcome") -> Mapping[str, str]:
+        """Return the sections of the report."""
+        data = outcome.data
+        votes, known = _judged_votes(data)
+        methods = [run.method for run in outcome.trained]
+        return {
+            "Summary": _summary(outcome),
+            "Evaluation": _quality(outcome),
+            "Labels": votes.overview(known).to_html(),
+            "Voters": votes.summary(known).to_html(),
+            "Training": training(outcome.main.model.history_, ("agreement", "validation_mean_auc")),
+            "Why three items got their labels": _explained(outcome),
+            "How to reproduce": reproduce(data.project, methods, "new.jsonl"),
+        }
 
-    tell = say or (lambda stage, text: None)
-    outcome = compare_labels(project, methods, project.method.seeds, tell)
-    file = project.output_folder / "report.html"
-    with one_at_a_time(project.output_folder):
-        _write(outcome)
-        write_labels_report(outcome, file)
-    tell("report", str(file))
-    return outcome
-
-
-def compare_labels(
-    project: Project, methods: Sequence[str] | None, seeds: Sequence[int], say: Say
-) -> MultiLabelOutcome:
-    """Train and evaluate every method with every seed; only the caches are written."""
-    kind = SeveralLabelsTask.kind
-    names = chosen_methods(project, methods, methods_for(kind), kind)
-    data = prepare_labels(project, say)
-    return MultiLabelOutcome(data, fit_all(names, seeds, partial(_trained, data), say))
-
-
-def prepare_labels(project: Project, say: Say) -> LabeledRows:
-    """Run the stages before training: rows, votes and end-model inputs."""
-    splits, gold, labels, lfs = labeled_splits(project)
-    sizes = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
-    say("read", f"{sizes} items, labels {', '.join(labels)}")
-    cache = project.output_folder / ".cache"
-    cache.mkdir(parents=True, exist_ok=True)
-    votes = votes_on(project, lfs, splits, labels, cache)
-    say("votes", f"{votes['train'].n_voters:,} voters, {votes['train'].n_votes:,} votes on train")
-    vectors = make_vectors(project, splits, cache, votes["train"].matrices)
-    how = "reused" if vectors.reused else "made"
-    say("features", f"{vectors.description} ({how})")
-    return LabeledRows(project, labels, splits, gold, votes, vectors)
-
-
-def labeled_splits(
-    project: Project,
-) -> tuple[
-    dict[str, Split],
-    dict[str, npt.NDArray[np.int64]],
-    MultiLabelSpace,
-    LoadedMultiLabelLFs | None,
-]:
-    """Return the rows, the gold labels, the labels, and the labeling functions if there are any."""
-    settings = project.votes
-    if project.data.dataset or project.data.module or settings.answers:
-        raise ParameterError(
-            f"{project.file}: with multi = true rows come from files (train, dev, test), and votes "
-            "from lfs or from a file of (item, voter, label, present)."
-        )
-    lfs = load_multilabel_lfs(*map(project.path, settings.lfs)) if settings.lfs else None
-    labels = _labels(project, None if lfs is None else lfs.labels)
-    splits, gold = {}, {}
-    for name in SPLITS:
-        if getattr(project.data, name) is not None:
-            splits[name], gold[name] = _split(project, name, labels)
-    return splits, gold, labels, lfs
+    def shown(self, outcome: "Outcome") -> list[str]:
+        """Return tables of labels and methods, and the explanation of one item."""
+        split, table = outcome.judged_on, outcome.table
+        votes, known = _judged_votes(outcome.data)
+        parts = [votes.overview(known).to_text()]
+        if split is None or table is None:
+            parts.append("Not evaluated: there are no gold labels.")
+        else:
+            parts += [table.to_text(), str(outcome.reports[outcome.main.method][split])]
+        return [*parts, *map(str, outcome.explanations(1))]
 
 
 def gold_labels(rows: pl.DataFrame, column: str, labels: MultiLabelSpace) -> npt.NDArray[np.int64]:
@@ -254,94 +233,76 @@ def _split(
     return Split(rows.drop(hidden, strict=False), np.full(len(rows), ABSTAIN)), gold
 
 
-def votes_on(
-    project: Project, lfs: Any, splits: Mapping[str, Split], labels: MultiLabelSpace, cache: Path
-) -> dict[str, MultiLabelVotes]:
-    """Return the votes of labeling functions on all splits, or of a file on the training rows."""
-    if lfs is not None:
-        kept = VoteCache(cache / "lf_votes.sqlite")
-        how: dict[str, Any] = {"cache": kept, "ids": "id"}
-        how |= {"on_error": project.votes.on_error, "timeout": project.votes.timeout}
-        return {
-            name: apply_multilabel_lfs(lfs, split.rows, labels=labels.names, **how)
-            for name, split in splits.items()
-        }
-    path = project.path(project.votes.file or "")
-    votes = read_multilabel_votes(path, labels=labels.names)
-    rows = places_of(splits["train"].ids, votes.ids, path, "votes", "training items")
-    return {"train": votes[rows]}
+def _judged_votes(data: TrainingSet) -> tuple[MultiLabelVotes, npt.NDArray[np.int64] | None]:
+    """Return the votes that gold can judge, else those on train, and the gold if there is any."""
+    name = "dev" if "dev" in data.votes_by_split else "train"
+    return data.votes_by_split[name], data.truth.get(name)
 
 
-def _trained(
-    data: LabeledRows, name: str, seed: int
-) -> FittedRun[ExplainedModel, MultiLabelReport]:
-    project, vectors = data.project, data.vectors
-    with located(project, "end_model.name", "end_model"):
-        network = end_model_by_name(
-            end_model_name(project),
-            vectors.train,
-            len(data.labels),
-            seed=seed,
-            options=project.end_model.options,
+def _summary(outcome: "Outcome") -> str:
+    data, main, votes = outcome.data, outcome.main, outcome.data.votes
+    chosen = main.model.selection_
+    epochs = _flat(chosen["epoch"])
+    sentences = [
+        f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, each "
+        f"of which may have several of the labels {', '.join(data.labels)}. {main.method} trained "
+        f"{_networks(len(epochs))} with an output for each label ({data.project.end_model.name} on "
+        f"features: {data.vectors.description})."
+    ]
+    if "score" in chosen:
+        sentences.append(
+            f"{_kept(epochs)}, selected by the mean ROC-AUC over labels on the dev rows "
+            f"({chosen['score']:.3f}). The dev rows also set the threshold of each label."
         )
-    with located(project, "method.name", *option_tables(name)):
-        options = {**project.method_options(name), "seed": seed}
-        model = built_method(name, network, options)
-        model.check_options()
-    gold: Any = None
-    if "dev" in data.splits:
-        gold = (vectors.by_split["dev"], data.gold["dev"])
-        gold += (data.votes["dev"],) if "dev" in data.votes else ()
-    # A committee learns the dev rows; a single method also needs them to choose its epoch.
-    held_out = None if isinstance(model, Committee) else gold
-    seconds = timed(model, vectors.train, data.votes["train"], validation=held_out, gold=gold)
-    reports = {
-        split: evaluate_presence(
-            # Predictions of dev rows by networks that have not learned their labels.
-            model.out_of_fold_proba(vectors.by_split[split]),
-            data.gold[split],
-            data.labels,
-            thresholds=model.threshold_,
-            n_resamples=_RESAMPLES if seed == 0 else 0,
+    else:
+        sentences.append("Without dev rows no epoch could be selected, so the last one was kept.")
+    one_sided = [label for label, way in votes.directions.items() if way != "both"]
+    if one_sided:
+        sentences.append(
+            f"All votes on {', '.join(one_sided)} are in one direction, so the shares of these "
+            "labels were taken from class_balance."
         )
-        for split in ("dev", "test")
-        if split in data.splits
-    }
-    return FittedRun(name, seed, model, seconds, reports)
+    return paragraphs(sentences)
 
 
-def _write(outcome: MultiLabelOutcome) -> None:
-    data, main = outcome.data, outcome.main
-    folder = data.project.output_folder
-    write_multilabel_votes(data.votes["train"], folder / "votes.parquet")
-    write_rows(_predictions(outcome), folder / "predictions.parquet")
-    soft = main.model.soft_labels(data.vectors.train, data.votes["train"])
-    columns = [data.splits["train"].ids.alias("id"), *proba_columns(soft, data.labels)]
-    write_rows(pl.DataFrame(columns), folder / "soft_labels.parquet")
-    metrics = outcome.to_dict()
-    write_json(metrics, folder / "metrics.json")
-    about = {
-        "project": str(data.project.file.resolve()),
-        "method": main.method,
-        "end_model": {
-            "name": end_model_name(data.project),
-            "options": dict(data.project.end_model.options),
-        },
-        "metrics": metrics["splits"],
-    }
-    save_bundle(main.model, data.vectors, data.project.features.column, folder / "model", about)
+def _flat(epochs: Any) -> list[int]:
+    """Return the epochs of all networks as one list; nested committees give nested lists."""
+    if not isinstance(epochs, list):
+        return [epochs]
+    return [each for part in epochs for each in _flat(part)]
 
 
-def _predictions(outcome: MultiLabelOutcome) -> pl.DataFrame:
-    """Return the predicted labels of all items, with the gold labels if known."""
-    data, parts = outcome.data, []
-    for split, inputs in data.vectors.by_split.items():
-        proba = outcome.main.model.predict_proba(inputs)
-        ids = data.splits[split].ids.cast(pl.String)
-        frame = prediction_frame(ids, outcome.main.model, proba)
-        known = np.asarray((data.gold[split] >= 0).all(axis=1)).tolist()
-        names = [joined_labels(own) for own in data.labels.sets(data.gold[split] == 1)]
-        gold = [name if there else None for name, there in zip(names, known, strict=True)]
-        frame = frame.insert_column(1, pl.lit(split).alias("split"))
-        parts.append(frame.with_columns(pl.Series("gold", gold, pl.String)))
-    return pl.concat(parts)
+def _networks(count: int) -> str:
+    return "one network" if count == 1 else f"{count:,} networks"
+
+
+def _kept(epochs: list[int]) -> str:
+    first, last = min(epochs), max(epochs)
+    if first == last:
+        return f"Epoch {first} was kept"
+    return f"Each network kept one of the epochs {first} to {last}"
+
+
+def _quality(outcome: "Outcome") -> str:
+    split = outcome.judged_on
+    if split is None:
+        return ""
+    reports: dict[str, Any] = {name: own[split] for name, own in outcome.reports.items()}
+    figures = ""
+    if len(reports) > 1:
+        titles = {"micro_f1": "Micro F1 of every method", "macro_f1": "Macro F1 of every method"}
+        shown = "".join(charts.intervals(reports, name, title) for name, title in titles.items())
+        figures = f'<div class="figures">{shown}</div>'
+    main = reports[outcome.main.method]
+    intro = f"<p>Evaluated on {main.n_items:,} {escape(split)} items with gold labels.</p>"
+    return intro + figures + main.totals.to_html() + main.table.to_html()
+
+
+def _explained(outcome: "Outcome") -> str:
+    data = outcome.data
+    rows, column = data.splits["train"].rows, data.project.features.column
+    parts = []
+    for row, why in zip(outcome.voted, outcome.explanations(_EXPLAINED), strict=False):
+        text = escape(shown_text(rows.row(int(row), named=True), column)[:_SHOWN])
+        parts.append(f"<p>{text}</p>{why.to_html()}")
+    return "<hr>".join(parts)

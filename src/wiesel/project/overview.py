@@ -9,6 +9,12 @@ from wiesel.project.settings import Project
 
 __all__ = ["project_overview"]
 
+_TASKS = {
+    "one label": "one label for each item",
+    "several labels": "several labels for each item",
+    "spans": "spans of texts",
+}
+
 
 def project_overview(project: Project) -> dict[str, Any]:
     """Return the overview of a project as plain data.
@@ -20,7 +26,7 @@ def project_overview(project: Project) -> dict[str, Any]:
         "name": project.name,
         "file": str(project.file),
         "classes": list(project.classes),
-        "task": _task(project),
+        "task": _TASKS[project.task],
         "method": list(project.methods),
         "end_model": project.end_model.name,
         "code": [_described("Python", file) for file in code],
@@ -31,12 +37,6 @@ def project_overview(project: Project) -> dict[str, Any]:
         ],
         "output": str(project.output_folder),
     }
-
-
-def _task(project: Project) -> str:
-    if project.spans:
-        return "spans of texts"
-    return "several labels for each item" if project.multi else "one label for each item"
 
 
 def _sources(project: Project) -> list[tuple[str, str]]:

@@ -4,34 +4,34 @@ Every stage caches its output under the fingerprint of its inputs. A second run 
 changed, and an interrupted run loses no finished work.
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from wiesel.io import write_votes
-from wiesel.lfs import prompt_records
-from wiesel.project.bundle import data_facts, save_bundle
+from wiesel.errors import DataError
+from wiesel.labels import ABSTAIN
+from wiesel.lfs.fingerprints import digest
+from wiesel.project.bundle import save_bundle
 from wiesel.project.checking import check_project
-from wiesel.project.distilled import write_judge_errors
-from wiesel.project.judging import Outcome, judge
-from wiesel.project.monitoring import run_reference
-from wiesel.project.outputs import (
-    item_weights,
-    one_at_a_time,
-    write_predictions,
-    write_soft_labels,
-)
-from wiesel.project.preparing import prepare
-from wiesel.project.reporting import report_data
+from wiesel.project.judging import Outcome, Prepared, judge
+from wiesel.project.kinds import kind_of
+from wiesel.project.leftovers import remove_leftovers
+from wiesel.project.outputs import one_at_a_time
 from wiesel.project.settings import Project
-from wiesel.project.training import Say, Watch, end_model_name, train_models, train_on_dev
-from wiesel.report import write_report
-from wiesel.saving import write_json
-from wiesel.version import __version__
+from wiesel.project.training import (
+    Say,
+    TrainingSet,
+    Watch,
+    end_model_name,
+    train_models,
+    train_on_dev,
+)
+from wiesel.project.voting import cast_votes, load_project_lfs
+from wiesel.report import whole_page
+from wiesel.saving import write_file, write_json
 
-__all__ = ["metrics_of", "run_methods", "run_project", "write_results"]
+__all__ = ["prepare", "run_methods", "run_project", "write_results"]
 
 
 def run_project(
@@ -48,10 +48,11 @@ def run_project(
     tell = say or _silent
     names = check_project(project, methods)
     outcome = run_methods(project, names, project.method.seeds, tell, watch)
-    with one_at_a_time(project.output_folder):
-        folder = project.output_folder
+    folder = project.output_folder
+    with one_at_a_time(folder):
         write_results(outcome, folder)
-        write_report(report_data(outcome), folder / "report.html")
+        page = whole_page(project.name, outcome.kind.sections(outcome))
+        write_file(folder / "report.html", page.encode())
         tell("report", str(folder / "report.html"))
     if reused := _reused(outcome):
         tell("reused", reused)
@@ -76,23 +77,49 @@ def run_methods(
     return judge(prepared, trained, gold)
 
 
+def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared:
+    """Run the stages before training: rows, votes and end-model inputs.
+
+    Rows that the `methods` or the features cannot use are rejected before any slow step.
+    """
+    kind, cache = kind_of(project), project.output_folder / ".cache"
+    rows = kind.read(project, load_project_lfs(project))
+    rows = kind.with_labels_of_people(project, rows)
+    if "supervised" in methods and "train" not in rows.truth:
+        raise DataError(
+            "'supervised' learns from gold labels, and the training rows have none: leave it out."
+        )
+    kind.check_inputs(project, rows)
+    sizes = ", ".join(f"{len(split):,} {name}" for name, split in rows.splits.items())
+    say("read", f"{sizes} {kind.items}, {kind.classes} {', '.join(rows.labels.names)}")
+    cache.mkdir(parents=True, exist_ok=True)
+    if removed := remove_leftovers(project.output_folder):
+        say("cleaned", f"{len(removed)} half-written files of runs that were killed")
+    start = time.perf_counter()
+    votes = cast_votes(project, rows, cache)
+    known = f", {votes.known} of {votes.total} parts reused" if votes.total else ""
+    slowest = f", {votes.slowest}" if votes.slowest else ""
+    took = f"{time.perf_counter() - start:.1f} s{slowest}"
+    say("votes", f"{kind.described_votes(votes.train)}{known} ({took})")
+    if warning := kind.warning(votes.train):
+        say("warning", warning)
+    start = time.perf_counter()
+    vectors = kind.vectors(project, rows, votes.train, cache)
+    if vectors.features is not None:
+        how = "reused" if vectors.reused else f"{time.perf_counter() - start:.1f} s"
+        say("features", f"{vectors.description} ({how})")
+    gold = rows.train_gold
+    if n_gold := 0 if gold is None else int((gold.y != ABSTAIN).sum()):
+        say("labels", f"{n_gold:,} of the training rows have one, which the models learn")
+    data = TrainingSet(project, rows.labels, rows.splits, rows.truth, vectors, votes.by_split, gold)
+    return Prepared(data, votes, rows)
+
+
 def write_results(outcome: Outcome, folder: Path) -> None:
     """Write votes, predictions, soft labels, metrics and the model of a run into a folder."""
-    data, main = outcome.prepared.data, outcome.main
-    lfs, rows = outcome.prepared.lfs, data.splits["train"].rows
-    sources = prompt_records(lfs, rows) if lfs else {}
-    write_votes(outcome.prepared.votes.train, folder / "votes.parquet", sources=sources)
-    write_predictions(data, main.model, outcome.proba, folder / "predictions.parquet")
-    if outcome.soft_labels is None:
-        # A file left by another method would be taken for this one's.
-        (folder / "soft_labels.parquet").unlink(missing_ok=True)
-    else:
-        weights = item_weights(main.model, data)
-        if weights is None:  # the method has one weight per voter, or none
-            weights = np.broadcast_to(outcome.weights, (data.votes.n_items, data.votes.n_voters))
-        write_soft_labels(data, outcome.soft_labels, weights, folder / "soft_labels.parquet")
-    write_judge_errors(outcome.distilled, folder)
-    metrics = metrics_of(outcome)
+    data, main, kind = outcome.data, outcome.main, outcome.kind
+    kind.write(outcome, folder)
+    metrics = outcome.to_dict()
     write_json(metrics, folder / "metrics.json")
     about = {
         "project": str(data.project.file.resolve()),
@@ -101,44 +128,16 @@ def write_results(outcome: Outcome, folder: Path) -> None:
             "name": end_model_name(data.project),
             "options": dict(data.project.end_model.options),
         },
-        "lfs": dict(outcome.prepared.fingerprints),
-        "data": data_facts(data.project, data.splits),
+        "lfs": {lf.name: _fingerprint(lf) for lf in outcome.prepared.lfs},
+        "data": kind.data_facts(data),
         "metrics": metrics["splits"],
     }
     column = data.project.features.column
-    reference = run_reference(main.model, data, outcome.prepared.votes.by_split)
-    save_bundle(main.model, data.vectors, column, folder / "model", about, reference)
+    save_bundle(main.model, data.vectors, column, folder / "model", about, kind.reference(outcome))
 
 
-def metrics_of(outcome: Outcome) -> dict[str, Any]:
-    """Return all metrics of a run as plain data."""
-    data, votes = outcome.prepared.data, outcome.prepared.votes.train
-    main = outcome.reports.get(outcome.main.method, {})
-    judges = {"judges": outcome.distilled.to_dict()} if outcome.distilled else {}
-    return {
-        **judges,
-        "wiesel": __version__,
-        "project": data.project.name,
-        "method": outcome.main.method,
-        "seeds": list(data.project.method.seeds),
-        "classes": list(data.labels),
-        "items": {name: len(split) for name, split in data.splits.items()},
-        "votes": {
-            "voters": votes.n_voters,
-            "votes": votes.n_votes,
-            "covered": float(votes.covered.mean()),
-        },
-        "uncertain": outcome.uncertain,
-        "splits": {name: report.to_dict() for name, report in main.items()},
-        "methods": [_known(row) for row in outcome.rows],
-        "references": [_known(row) for row in outcome.reference_rows],
-        "against_majority_vote": outcome.paired.to_dict() if outcome.paired else None,
-        "reused": {
-            "votes": outcome.prepared.votes.known,
-            "features": data.vectors.reused,
-            "models": sum(run.reused for run in outcome.trained),
-        },
-    }
+def _fingerprint(lf: Any) -> str:
+    return getattr(lf, "fingerprint", "") or digest(lf)
 
 
 def _reused(outcome: Outcome) -> str:
@@ -154,13 +153,6 @@ def _reused(outcome: Outcome) -> str:
         parts.insert(0, f"{votes.known:,} of {votes.total:,} parts of the votes")
     retrained = dict.fromkeys(run.method for run in trained if not run.reused)
     return ", ".join(parts) + (f"; trained: {', '.join(retrained)}" if retrained else "")
-
-
-def _known(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: None if isinstance(value, float) and np.isnan(value) else value
-        for key, value in row.items()
-    }
 
 
 def _silent(stage: str, text: str) -> None:

@@ -2,24 +2,15 @@
 
 import platform
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from pathlib import Path
 
 from wiesel.project.settings import Project
 from wiesel.report import Curve, charts
-from wiesel.report.page import whole_page
-from wiesel.saving import write_file
 from wiesel.training import History
 from wiesel.version import __version__
 
-__all__ = ["paragraphs", "reproduce", "reproducing_lines", "training", "write_sections"]
-
-
-def write_sections(title: str, sections: Mapping[str, str], path: Path) -> None:
-    """Write a page of sections (HTML by title) that needs no network; empty ones are left out."""
-    shown = [(name.lower().replace(" ", "-"), name, body) for name, body in sections.items()]
-    write_file(str(path), whole_page(title, [part for part in shown if part[2]]).encode())
+__all__ = ["paragraphs", "reproduce", "reproducing_lines", "training"]
 
 
 def paragraphs(sentences: Iterable[str]) -> str:

@@ -37,7 +37,7 @@ _MEASURES = {"auc": "ROC-AUC", "f1": "F1"}
 
 def report_data(outcome: "Outcome") -> ReportData:
     """Return the contents of a run's report."""
-    data, votes = outcome.prepared.data, outcome.prepared.votes
+    data, votes = outcome.data, outcome.prepared.votes
     split = outcome.judged_on
     reports = {} if split is None else {n: r[split] for n, r in outcome.reports.items()}
     names, shares = _agreement(votes.train)
@@ -102,7 +102,7 @@ def _figures(outcome: "Outcome") -> list[tuple[str, str]]:
 
 
 def _summary(outcome: "Outcome") -> list[str]:
-    data, votes, main = outcome.prepared.data, outcome.prepared.votes.train, outcome.main
+    data, votes, main = outcome.data, outcome.prepared.votes.train, outcome.main
     chosen = main.model.selection_
     measure = _MEASURES.get(chosen["by"], chosen["by"])
     sentences = [
@@ -138,7 +138,7 @@ def _flat(epochs: Any) -> list[int]:
 
 def _dev_gold(outcome: "Outcome") -> tuple[VoteMatrix, Any] | None:
     """Return votes and gold of the dev rows, else of the test rows; None if neither has votes."""
-    votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
+    votes, splits = outcome.prepared.votes.by_split, outcome.data.splits
     for name in ("dev", "test"):
         if name in votes and name in splits:
             return votes[name], splits[name].gold
@@ -223,7 +223,7 @@ def _paired(outcome: "Outcome") -> str:
 
 
 def _threshold_curve(outcome: "Outcome") -> ThresholdCurve | None:
-    data, split = outcome.prepared.data, outcome.judged_on
+    data, split = outcome.data, outcome.judged_on
     if split is None or len(data.labels) != 2:
         return None
     gold = data.splits[split].gold
@@ -236,7 +236,7 @@ def _threshold_curve(outcome: "Outcome") -> ThresholdCurve | None:
 
 def _disagreements(outcome: "Outcome") -> list[Disagreement]:
     """Return the covered training items on which the end model and the soft label disagree."""
-    soft, data = outcome.soft_labels, outcome.prepared.data
+    soft, data = outcome.soft_labels, outcome.data
     if soft is None:
         return []
     proba = outcome.proba["train"]
@@ -249,7 +249,7 @@ def _disagreements(outcome: "Outcome") -> list[Disagreement]:
 
 
 def _disagreement(outcome: "Outcome", row: int) -> Disagreement:
-    data, votes = outcome.prepared.data, outcome.prepared.votes.train[row]
+    data, votes = outcome.data, outcome.prepared.votes.train[row]
     proba, soft = outcome.proba["train"][row], outcome.soft_labels[row]
     names = data.labels.names
     predicted = int(predicted_classes(proba[None], outcome.main.model.threshold_)[0])

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import polars as pl
 
 from wiesel.datasets import load_dataset, load_movie_reviews
 from wiesel.errors import DataError, ParameterError, listed, suggest
+from wiesel.gold import Gold
 from wiesel.io import Dataset, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.loading import load_module
@@ -19,10 +21,12 @@ from wiesel.tables import require_columns
 
 __all__ = [
     "SPLITS",
+    "ProjectRows",
     "find_id",
     "find_item",
     "part_of",
     "places_of",
+    "positions",
     "project_classes",
     "read_splits",
     "refuse_several_labels",
@@ -33,6 +37,21 @@ SPLITS = ("train", "dev", "test")
 """The splits of a project's data; only the first is required."""
 
 _DEV_NAMES = ("dev", "valid", "validation")
+
+
+@dataclass(frozen=True)
+class ProjectRows:
+    """The rows of a project and what is known of them, by split."""
+
+    labels: Any
+    splits: Mapping[str, Any]
+    """The rows as labeling functions read them: a `Split`, or `Documents`."""
+    truth: Mapping[str, Any]
+    """Gold labels in the form that the task takes, of the splits that have any."""
+    lfs: Any = None
+    """The labeling functions; None if votes come from another source."""
+    train_gold: Gold | None = None
+    """The labels of training rows that models learn beside votes."""
 
 
 def read_splits(
@@ -94,12 +113,12 @@ def refuse_equal_test(project: Project, splits: Mapping[str, Split]) -> None:
 
 def refuse_several_labels(project: Project) -> None:
     """Reject a multi-label project where only a single label per item is supported."""
-    if project.spans:
+    if project.task == "spans":
         raise ParameterError(
             f"{project.file} has spans = true, but this command needs one label per item. For "
             "spans, use wiesel run, explain or spans."
         )
-    if project.multi:
+    if project.task == "several labels":
         raise ParameterError(
             f"{project.file} has multi = true, but this command needs one label per item. For "
             "several labels, use wiesel run, compare, inspect, predict, evaluate or explain."
@@ -180,6 +199,17 @@ def places_of(
             f"{listed(missing, limit=3)}{like}."
         )
     return np.array([place[item] for item in ids], dtype=np.int64)
+
+
+def positions(ids: pl.Series, wanted: Sequence[str]) -> dict[str, int]:
+    """Return the rows of some ids.
+
+    >>> positions(pl.Series(["a", "b", "c"]), ["c", "x"])
+    {'c': 2}
+    """
+    frame = ids.cast(pl.String).to_frame("item").with_row_index("row")
+    found = frame.filter(pl.col("item").is_in(list(wanted)))
+    return dict(zip(found["item"].to_list(), found["row"].to_list(), strict=True))
 
 
 def find_item(splits: Mapping[str, Split], item: str) -> tuple[str, int]:

@@ -1,6 +1,7 @@
 """A kept run by row: which rows are behind a figure."""
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,33 @@ from wiesel.evaluation.thresholds import threshold_curve
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.project.runs import KeptRun
 
-__all__ = ["RunView", "ThresholdPoint", "view_run"]
+__all__ = ["Predictions", "RowMarks", "RunView", "ThresholdPoint", "view_run"]
 
 _BINS = 15
 _POINTS = 40
+
+
+class Predictions(NamedTuple):
+    """What a model says of all rows of a split."""
+
+    proba: Any
+    """(n_rows, n_classes) or (n_rows, n_labels); None for spans."""
+    predicted: Any
+    """Class indices (with a threshold, these need not be the most probable classes), whether each
+    label is predicted, or spans."""
+    source: str
+    """The model, in words."""
+
+
+class RowMarks(NamedTuple):
+    """What voters, a model and people say of a row, in the names of labels."""
+
+    votes: dict[str, int]
+    """How many votes each class or label has, or how many spans."""
+    predicted: tuple[tuple[str, float], ...]
+    """The predicted labels, each with its probability."""
+    gold: tuple[str, ...] | None
+    """The labels that are known; None if they are not."""
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ def claim_run(project: Project) -> Path:
 def keep_run(outcome: "Outcome", name: str, about: Mapping[str, Any] | None = None) -> KeptRun:
     """Keep the results of a run under a name, next to earlier runs."""
     # It loads torch; reading a run does not.
-    from wiesel.project.pipeline import metrics_of, write_results
+    from wiesel.project.pipeline import write_results
 
     project = outcome.prepared.data.project
     folder = run_folder(project) / _checked(name)
@@ -161,7 +161,7 @@ def keep_run(outcome: "Outcome", name: str, about: Mapping[str, Any] | None = No
         "interrupted": any(run.model.history_.interrupted for run in outcome.trained),
         "voters": list(outcome.prepared.votes.train.voters),
         "weights": [None if np.isnan(w) else float(w) for w in outcome.weights],
-        "rows": metrics_of(outcome)["methods"],
+        "rows": outcome.known_rows(outcome.rows),
         "histories": {run.method: _plain(run.model.history_.records) for run in outcome.trained},
         **(about or {}),
     }

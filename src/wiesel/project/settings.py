@@ -16,6 +16,9 @@ from wiesel.project.lines import Problems
 
 __all__ = [
     "FILE_NAME",
+    "ONE_LABEL",
+    "SEVERAL_LABELS",
+    "SPANS",
     "DataSettings",
     "EndModelSettings",
     "FeatureSettings",
@@ -29,6 +32,8 @@ __all__ = [
 ]
 
 FILE_NAME = "wiesel.toml"
+ONE_LABEL, SEVERAL_LABELS, SPANS = KINDS = ("one label", "several labels", "spans")
+"""The kinds of tasks of projects, as `wiesel.tasks` names them."""
 _KINDS: dict[Any, tuple[str, type | tuple[type, ...], type | None]] = {
     str: ("a text", str, None),
     str | None: ("a text", str, None),
@@ -144,6 +149,11 @@ class Project:
     """Training options that all methods share, and the training engine: `engine`, `workers`."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options of single methods, by name."""
+
+    @property
+    def task(self) -> str:
+        """The kind of task, as in `wiesel.tasks`: one of `KINDS`."""
+        return SPANS if self.spans else SEVERAL_LABELS if self.multi else ONE_LABEL
 
     @property
     def folder(self) -> Path:

@@ -1,10 +1,9 @@
-"""`wiesel run` for labels on parts of texts: votes on tokens, taggers, marked texts."""
+"""A project whose labels are of parts of texts: votes on tokens, taggers, marked texts."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +11,6 @@ import polars as pl
 from wiesel.analysis.table import Table
 from wiesel.catalog import load_model
 from wiesel.end_to_end import EndToEndModel
-from wiesel.end_to_end.storage import end_to_end_contents
 from wiesel.errors import (
     DataError,
     ParameterError,
@@ -21,23 +19,16 @@ from wiesel.errors import (
     listed,
     warn_user,
 )
-from wiesel.io import FilePath, explained
-from wiesel.nn.names import end_model_by_name
-from wiesel.project.explaining import Confirm, project_of
-from wiesel.project.outputs import one_at_a_time
-from wiesel.project.rows import SPLITS, find_id
-from wiesel.project.run_results import (
-    FittedRun,
-    RunResults,
-    built_method,
-    chosen_methods,
-    fit_all,
-    methods_for,
-    timed,
-)
-from wiesel.project.settings import Project, located, option_tables, read_project
-from wiesel.project.training import Say, end_model_name
-from wiesel.saving import read_folder, write_file, write_folder, write_json
+from wiesel.io import FilePath, existing_file, explained
+from wiesel.lfs.fingerprints import digest
+from wiesel.project.bundle import Bundle
+from wiesel.project.kinds import OneItem, ProjectKind
+from wiesel.project.report_parts import paragraphs, reproduce, training
+from wiesel.project.rows import SPLITS, ProjectRows, find_id
+from wiesel.project.settings import Project, located
+from wiesel.project.training import Trained, TrainingSet
+from wiesel.project.vectors import Vectors
+from wiesel.saving import write_file
 from wiesel.spans import (
     Documents,
     MarkedText,
@@ -45,10 +36,8 @@ from wiesel.spans import (
     SpanLabels,
     SpanReport,
     TokenVotes,
-    apply_span_lfs,
     evaluate_spans,
     explain_spans,
-    load_span_lfs,
     read_annotated,
     read_documents,
     voter_table,
@@ -56,51 +45,108 @@ from wiesel.spans import (
 )
 from wiesel.tasks import SpansTask
 
-__all__ = [
-    "SpanOutcome",
-    "SpanRows",
-    "compare_spans",
-    "evaluate_documents",
-    "explain_document",
-    "run_spans",
-]
+if TYPE_CHECKING:
+    from wiesel.project.judging import Outcome
+
+__all__ = ["SpansProject", "evaluate_documents", "load_tagger"]
+
+_SHOWN, _IN_REPORT = 3, 40
+"""How many marked texts the command line and the report show."""
+_STYLE = "<style>mark{border-radius:.25em;padding:.1em .2em;color:#111}sub{font-size:.65em}</style>"
 
 
-@dataclass(frozen=True)
-class SpanRows:
-    """Documents, gold spans and votes of a project."""
+class SpansProject(ProjectKind):
+    """Texts with any number of labeled parts."""
 
-    project: Project
-    labels: SpanLabels
-    documents: Mapping[str, Documents]
-    gold: Mapping[str, list[list[Span]]]
-    """Gold spans, for the splits that have them."""
-    votes: Mapping[str, TokenVotes]
-
-
-@dataclass(frozen=True)
-class SpanOutcome(RunResults[SpanRows, EndToEndModel, SpanReport]):
-    """The results of a span run."""
-
+    task = SpansTask.kind
     best_by = "span_f1"
+    items = "documents"
+    networks = 1
 
-    @property
-    def voters(self) -> Table:
-        """What each span function marked, and its quality if there is gold."""
-        split = next((name for name in ("dev", "test") if name in self.data.gold), "train")
-        return voter_table(self.data.votes[split], self.data.gold.get(split))
+    def check(self, project: Project) -> None:
+        """Refuse settings other than texts in files, span functions and taggers."""
+        if not project.classes:
+            raise ParameterError(
+                f"{project.file} does not say what the labels are: add "
+                'classes = ["PER", "LOC"] at its top, with your own.'
+            )
+        if project.data.train is None or not project.votes.lfs:
+            raise ParameterError(
+                f"{project.file}: with spans = true texts come from files (train, dev, test), and "
+                "votes from span functions (lfs)."
+            )
+        if project.features.kind is not None:
+            raise ParameterError(
+                f"{project.file}: with spans = true the end model is a tagger that reads words; "
+                "features.kind is not for it."
+            )
 
-    def marked(self, limit: int) -> list[MarkedText]:
-        """Return the first documents with a span, with the spans marked and the votes for them."""
-        split = next(name for name in ("test", "dev", "train") if name in self.data.votes)
-        votes = self.data.votes[split]
-        found = self.main.model.predict(votes.documents)
-        chosen = [k for k, own in enumerate(found) if own][:limit]
-        return explain_spans(
-            votes.select(np.array(chosen, dtype=np.int64)), [found[k] for k in chosen]
-        )
+    def check_file(self, path: FilePath) -> None:
+        """Refuse a file that does not exist; the reader knows the formats of annotated texts."""
+        existing_file(path)
 
-    def _figures(self, report: SpanReport) -> Mapping[str, float]:
+    def read(self, project: Project, lfs: Any = None) -> ProjectRows:
+        """Return the documents, and the gold spans of those that have any."""
+        with located(project, "classes"):
+            labels = SpanLabels(tuple(project.classes))
+        splits, truth = {}, {}
+        for name in SPLITS:
+            file = getattr(project.data, name)
+            if file is None:
+                continue
+            path, column = project.path(file), project.features.column
+            if name == "train":  # training texts may lack gold spans
+                splits[name] = read_documents(path, column, project.data.id)
+                continue
+            splits[name], truth[name] = read_annotated(path)
+            _check_gold(splits[name], truth[name], labels, path)
+        if "dev" in truth and not any(truth["dev"]):
+            message = "The dev documents have no gold span, so they choose no epoch."
+            warn_user(message, WieselWarning)
+        return ProjectRows(labels, splits, truth, lfs)
+
+    def check_inputs(self, project: Project, rows: ProjectRows) -> None:
+        """Accept all documents: taggers read words."""
+
+    def described_votes(self, votes: TokenVotes) -> str:
+        """Return the number of voters and of votes."""
+        return f"{len(votes.voters):,} voters, {votes.votes.n_votes:,} votes on train tokens"
+
+    def find(self, splits: Mapping[str, Documents], item: str) -> OneItem:
+        """Return the document with an id."""
+        ids = {name: pl.Series(map(str, own.ids), dtype=pl.String) for name, own in splits.items()}
+        name, place = find_id(ids, item)
+        alone = splits[name].select([place])
+        return OneItem(name, place, {"id": alone.ids[0], "text": alone.texts[0]}, alone)
+
+    def vectors(self, project: Project, rows: ProjectRows, votes: Any, cache: Path) -> Vectors:
+        """Return the documents, which taggers read as they are."""
+        key = digest({name: _content(own) for name, own in rows.splits.items()})
+        return Vectors("words", rows.splits, None, key, reused=False)
+
+    def one_input(self, bundle: Bundle, one: OneItem) -> Documents:
+        """Return the document."""
+        found: Documents = one.alone
+        return found
+
+    def validation(self, data: TrainingSet) -> Any:
+        """Return the dev documents; None if nothing is marked in them."""
+        gold = data.truth.get("dev", ())
+        return (data.splits["dev"], gold) if any(gold) else None
+
+    def predicted(self, data: TrainingSet, model: Any, split: str) -> list[list[Span]]:
+        """Return the spans of every document."""
+        found: list[list[Span]] = model.predict(data.splits[split])
+        return found
+
+    def report(
+        self, data: TrainingSet, run: Trained, split: str, proba: Any, n_resamples: int
+    ) -> SpanReport:
+        """Return the report on a split."""
+        return evaluate_spans(data.truth[split], proba, data.splits[split], data.labels.names)
+
+    def figures(self, report: SpanReport) -> dict[str, float]:
+        """Return precision, recall and F1 of exact spans, F1 of overlaps, and right tags."""
         exact = report.exact["all"]
         return {
             "precision": exact.precision,
@@ -110,90 +156,55 @@ class SpanOutcome(RunResults[SpanRows, EndToEndModel, SpanReport]):
             "token_accuracy": report.token_accuracy,
         }
 
-    def _about_data(self) -> dict[str, Any]:
-        votes = self.data.votes["train"]
+    def about_data(self, outcome: "Outcome") -> dict[str, Any]:
+        """Return labels, sizes of splits and votes."""
+        data, votes = outcome.data, outcome.data.votes
         return {
-            "project": self.data.project.name,
             "spans": True,
-            "labels": list(self.data.labels.names),
-            "documents": {name: len(own) for name, own in self.data.documents.items()},
+            "labels": list(data.labels.names),
+            "documents": {name: len(own) for name, own in data.splits.items()},
             "votes": {"voters": len(votes.voters), "votes": votes.votes.n_votes},
         }
 
+    def write(self, outcome: "Outcome", folder: Path) -> None:
+        """Write the documents of every split with the spans that were found."""
+        for split, documents in outcome.data.splits.items():
+            found = write_doccano(documents, outcome.proba[split])
+            write_file(folder / f"spans_{split}.jsonl", found.encode())
 
-def run_spans(
-    project: Project, methods: Sequence[str] | None = None, say: Say | None = None
-) -> SpanOutcome:
-    """Run all stages of a span project, and write the results into its output folder."""
-    from wiesel.project.spans_report import write_spans_report
+    def data_facts(self, data: TrainingSet) -> dict[str, Any]:
+        """Return the file, the number of documents and a fingerprint of every split."""
+        return {
+            name: {
+                "file": str(data.project.path(getattr(data.project.data, name)).resolve()),
+                "rows": len(own),
+                "fingerprint": digest(_content(own), data.truth.get(name))[:16],
+            }
+            for name, own in data.splits.items()
+        }
 
-    tell = say or (lambda stage, text: None)
-    outcome = compare_spans(project, methods, project.method.seeds, tell)
-    file = project.output_folder / "report.html"
-    with one_at_a_time(project.output_folder):
-        _write(outcome)
-        write_spans_report(outcome, file)
-    tell("report", str(file))
-    return outcome
+    def sections(self, outcome: "Outcome") -> Mapping[str, str]:
+        """Return the sections of the report."""
+        texts = "".join(document.to_html() for document in _marked(outcome, _IN_REPORT))
+        methods = [run.method for run in outcome.trained]
+        return {
+            "Summary": _summary(outcome),
+            "Evaluation": _quality(outcome),
+            "Voters": _voters(outcome).to_html(),
+            "Texts and who voted": _STYLE + texts if texts else "<p>No text has a span.</p>",
+            "Training": training(outcome.main.model.history_, ["validation_span_f1"]),
+            "How to reproduce": reproduce(outcome.data.project, methods, "new.jsonl"),
+        }
 
-
-def compare_spans(
-    project: Project, methods: Sequence[str] | None, seeds: Sequence[int], say: Say
-) -> SpanOutcome:
-    """Train and evaluate every method with every seed; nothing is written."""
-    names = chosen_methods(project, methods, methods_for(SpansTask.kind), SpansTask.kind)
-    data = prepare_spans(project, say)
-    return SpanOutcome(data, fit_all(names, seeds, partial(_trained, data), say))
-
-
-def prepare_spans(project: Project, say: Say) -> SpanRows:
-    """Run the stages before training: documents, gold spans, votes."""
-    _refuse_others(project)
-    with located(project, "classes"):
-        labels = SpanLabels(tuple(project.classes))
-    functions = load_span_lfs(*map(project.path, project.votes.lfs))
-    documents, gold = {}, {}
-    for name in SPLITS:
-        source = getattr(project.data, name)
-        if source is not None:
-            documents[name], found = _documents(project, project.path(source), name)
-            if found is not None:
-                _check_gold(documents[name], found, labels, project.path(source))
-                gold[name] = found
-    sizes = ", ".join(f"{len(own):,} {name}" for name, own in documents.items())
-    say("read", f"{sizes} documents, labels {', '.join(labels.names)}")
-    on_error: Any = project.votes.on_error
-    votes = {
-        name: apply_span_lfs(functions, own, labels=labels, on_error=on_error)
-        for name, own in documents.items()
-    }
-    train = votes["train"]
-    say("votes", f"{len(train.voters):,} voters, {train.votes.n_votes:,} votes on train tokens")
-    return SpanRows(project, labels, documents, gold, votes)
-
-
-def explain_document(
-    model: FilePath, item: str, project: FilePath | None = None, confirm: Confirm | None = None
-) -> MarkedText:
-    """Return one document of a project with the spans of a saved tagger and the votes for them.
-
-    This runs the project's span functions on the document; see `wiesel.project.explain_item`.
-    """
-    tagger = load_tagger(model)
-    manifest, _ = read_folder(Path(model))
-    source = read_project(Path(project) if project else project_of(manifest, confirm))
-    _refuse_others(source)
-    named = {name: getattr(source.data, name) for name in SPLITS if getattr(source.data, name)}
-    documents = {
-        name: _documents(source, source.path(file), name)[0] for name, file in named.items()
-    }
-    ids = {name: pl.Series(map(str, own.ids), dtype=pl.String) for name, own in documents.items()}
-    split, row = find_id(ids, item)
-    functions = load_span_lfs(*map(source.path, source.votes.lfs))
-    labels = SpanLabels(tuple(source.classes))
-    one = documents[split].select([row])
-    found: MarkedText = tagger.explain(one, apply_span_lfs(functions, one, labels=labels))  # type: ignore[attr-defined]
-    return found
+    def shown(self, outcome: "Outcome") -> list[str]:
+        """Return tables of span functions and methods, and marked texts."""
+        split, table = outcome.judged_on, outcome.table
+        parts = [_voters(outcome).to_text()]
+        if split is None or table is None:
+            parts.append("There are no gold spans to evaluate on.")
+        else:
+            parts += [table.to_text(), str(outcome.reports[outcome.main.method][split])]
+        return [*parts, "\n".join(map(str, _marked(outcome, _SHOWN)))]
 
 
 def evaluate_documents(model: FilePath, gold: FilePath) -> SpanReport:
@@ -213,35 +224,6 @@ def load_tagger(model: FilePath) -> EndToEndModel:
     return tagger
 
 
-def _refuse_others(project: Project) -> None:
-    """Reject settings that a span project cannot use."""
-    if not project.classes:
-        raise ParameterError(
-            f"{project.file} does not say what the labels are: add "
-            'classes = ["PER", "LOC"] at its top, with your own.'
-        )
-    if project.data.train is None or not project.votes.lfs:
-        raise ParameterError(
-            f"{project.file}: with spans = true texts come from files (train, dev, test), and "
-            "votes from span functions (lfs)."
-        )
-    if project.features.kind is not None:
-        raise ParameterError(
-            f"{project.file}: with spans = true the end model is a tagger that reads words; "
-            "features.kind is not for it."
-        )
-
-
-def _documents(
-    project: Project, path: Path, split: str
-) -> tuple[Documents, list[list[Span]] | None]:
-    """Return the documents of a file and their gold spans, which training texts may lack."""
-    column, id_column = project.features.column, project.data.id
-    if split == "train":
-        return read_documents(path, column, id_column), None
-    return read_annotated(path)
-
-
 def _check_gold(
     documents: Documents, gold: list[list[Span]], labels: SpanLabels, path: Path
 ) -> None:
@@ -254,43 +236,47 @@ def _check_gold(
         documents.tags_of(gold, labels)
 
 
-def _trained(data: SpanRows, name: str, seed: int) -> FittedRun[EndToEndModel, SpanReport]:
-    project = data.project
-    with located(project, "end_model.name", "end_model"):
-        network = end_model_by_name(
-            end_model_name(project),
-            data.documents["train"],
-            len(data.labels.tags),
-            seed=seed,
-            options=project.end_model.options,
-        )
-    with located(project, "method.name", *option_tables(name)):
-        model = built_method(name, network, {**project.method_options(name), "seed": seed})
-        model.check_options()
-    validation = None
-    if any(data.gold.get("dev", ())):
-        validation = (data.documents["dev"], data.gold["dev"])
-    elif "dev" in data.gold:
-        warn_user("The dev documents have no gold span, so they choose no epoch.", WieselWarning)
-    documents, votes = data.documents["train"], data.votes["train"]
-    seconds = timed(model, documents, votes, validation=validation)
-    reports = {
-        split: evaluate_spans(
-            gold, model.predict(data.documents[split]), data.documents[split], data.labels.names
-        )
-        for split, gold in data.gold.items()
-    }
-    return FittedRun(name, seed, model, seconds, reports)
+def _content(documents: Documents) -> tuple[Any, ...]:
+    return documents.ids, documents.texts, documents.starts, documents.ends, documents.pointers
 
 
-def _write(outcome: SpanOutcome) -> None:
-    data, model = outcome.data, outcome.main.model
-    folder = data.project.output_folder
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, documents in data.documents.items():
-        found = write_doccano(documents, model.predict(documents))
-        write_file(folder / f"spans_{split}.jsonl", found.encode())
-    write_json(outcome.to_dict(), folder / "metrics.json")
-    manifest, files = end_to_end_contents(model)
-    about = {"project": str(data.project.file.resolve()), "method": outcome.main.method}
-    write_folder(folder / "model", {**manifest, **about}, files)
+def _voters(outcome: "Outcome") -> Table:
+    """What each span function marked, and its quality if there is gold."""
+    data = outcome.data
+    split = next((name for name in ("dev", "test") if name in data.truth), "train")
+    return voter_table(data.votes_by_split[split], data.truth.get(split))
+
+
+def _marked(outcome: "Outcome", limit: int) -> list[MarkedText]:
+    """Return the first documents with a span, with the spans marked and the votes for them."""
+    votes_by_split = outcome.data.votes_by_split
+    split = next(name for name in ("test", "dev", "train") if name in votes_by_split)
+    found = outcome.proba[split]
+    chosen = [k for k, own in enumerate(found) if own][:limit]
+    votes = votes_by_split[split].select(np.array(chosen, dtype=np.int64))
+    return explain_spans(votes, [found[k] for k in chosen])
+
+
+def _summary(outcome: "Outcome") -> str:
+    data, main, votes = outcome.data, outcome.main, outcome.data.votes
+    kept = main.model.history_.best_epoch
+    sentences = [
+        f"{len(votes.voters):,} span functions cast {votes.votes.n_votes:,} votes on "
+        f"{votes.documents.n_tokens:,} tokens of {len(votes.documents):,} documents, for the "
+        f"labels {', '.join(data.labels.names)}. {main.method} trained a tagger that reads words.",
+        "Without dev documents no epoch could be selected, so the last one was kept."
+        if kept is None
+        else f"Epoch {kept} was kept: it had the best F1 of exact spans on the dev documents.",
+    ]
+    return paragraphs(sentences)
+
+
+def _quality(outcome: "Outcome") -> str:
+    split = outcome.judged_on
+    if split is None or outcome.table is None:
+        return "<p>Not evaluated: there are no gold spans.</p>"
+    n_documents = len(outcome.data.splits[split])
+    intro = f"<p>Evaluated on {n_documents:,} {escape(split)} documents with gold spans.</p>"
+    main = outcome.reports[outcome.main.method][split]
+    by_label = f"<p>{escape(outcome.main.method)}, label by label:</p>"
+    return intro + outcome.table.to_html() + by_label + main.table.to_html()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +15,23 @@ from wiesel.catalog import load_model, method
 from wiesel.compare import build_method
 from wiesel.end_to_end import Committee, EndToEndModel, TwoStage
 from wiesel.end_to_end.checks import is_classifier
-from wiesel.end_to_end.plan import GoldSet, votes_fingerprint
+from wiesel.end_to_end.plan import votes_fingerprint
 from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import SavedModelError
-from wiesel.gold import RANDOM, Gold
-from wiesel.io import Split
+from wiesel.gold import Gold
 from wiesel.label_models import LabelModel
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.names import end_model_by_name
 from wiesel.parameters import Parameterized
+from wiesel.project.kinds import ProjectKind, kind_of
 from wiesel.project.settings import Project, located, option_tables
 from wiesel.project.vectors import Vectors
 from wiesel.saving import write_file
+from wiesel.tasks import OneLabelTask, Task, task_of
 from wiesel.training.progress import watching
 from wiesel.version import __version__
-from wiesel.votes import VoteMatrix
 
 __all__ = [
     "DEV_GOLD",
@@ -39,7 +39,6 @@ __all__ = [
     "TrainingSet",
     "end_model_name",
     "model_options",
-    "taken",
     "train_models",
     "train_on_dev",
 ]
@@ -56,51 +55,37 @@ Watch = Callable[[str, int, Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """All data that models are trained on."""
+    """All data that models are trained on and judged by."""
 
     project: Project
-    labels: LabelSpace
-    splits: Mapping[str, Split]
+    labels: Any
+    splits: Mapping[str, Any]
+    truth: Mapping[str, Any]
+    """Gold labels in the form that the task takes, of the splits that have any."""
     vectors: Vectors
-    votes: VoteMatrix
-    dev_votes: VoteMatrix | None = None
-    """The votes on the dev rows, if the voters vote on them too."""
+    votes_by_split: Mapping[str, Any]
     train_gold: Gold | None = None
     """The labels of training rows that models learn (`labels.gold_of`)."""
 
-    @property
-    def validation(self) -> GoldSet | None:
-        """The dev rows with a known label, with the votes on them; None if there are none."""
-        if "dev" not in self.splits:
-            return None
-        gold = self.splits["dev"].gold
-        known = np.flatnonzero(gold != ABSTAIN)
-        inputs = taken(self.vectors.by_split["dev"], known)
-        if self.dev_votes is None:
-            return inputs, gold[known]
-        return inputs, gold[known], self.dev_votes[known]
+    @cached_property
+    def kind(self) -> ProjectKind:
+        """What the kind of task means for the project."""
+        return kind_of(self.project)
+
+    @cached_property
+    def task(self) -> Task:
+        """What an item is asked."""
+        return task_of(self.labels)
 
     @property
-    def gold(self) -> Gold | None:
-        """All labels that models learn: those of dev, a random sample, and those of train.
+    def votes(self) -> Any:
+        """The votes to learn from."""
+        return self.votes_by_split["train"]
 
-        None without any.
-        """
-        dev: Any = self.validation
-        own: Any = self.train_gold
-        rows = np.empty(0, dtype=np.int64) if own is None else np.flatnonzero(own.y != ABSTAIN)
-        if not len(rows):
-            return None if dev is None else Gold.of(dev)
-        X, y, votes = taken(self.vectors.train, rows), own.y[rows], self.votes[rows]
-        chosen = [own.chosen[row] for row in rows]
-        if dev is None:
-            return Gold(y, X, votes, chosen)
-        return Gold(
-            np.concatenate([dev[1], y]),
-            _joined(dev[0], X),
-            VoteMatrix.concatenate([dev[2], votes]) if len(dev) == 3 else None,
-            [RANDOM] * len(dev[1]) + chosen,
-        )
+    @property
+    def dev_votes(self) -> Any:
+        """The votes on the dev rows; None if the voters do not vote on them."""
+        return self.votes_by_split.get("dev")
 
 
 @dataclass(frozen=True)
@@ -148,7 +133,7 @@ def train_on_dev(
     classes, or if the end model only learns from label models. `watch` does not see the epochs of
     this reference; if its training is stopped, the reference is left out.
     """
-    if not {"dev", "test"} <= set(data.splits):
+    if data.task.kind != OneLabelTask.kind or not {"dev", "test"} <= set(data.splits):
         return None
     gold = data.splits["dev"].gold
     if len(np.unique(gold[gold != ABSTAIN])) < 2 or data.project.end_model.name.startswith(
@@ -191,20 +176,9 @@ def model_options(project: Project, name: str, seed: int) -> dict[str, Any]:
         *project.options.get(name, ()),
     ):
         options.pop("class_balance", None)
+    if (networks := kind_of(project).networks) is not None and cls is not Committee:
+        options.setdefault("members", networks)
     return options
-
-
-def taken(inputs: Any, rows: Any) -> Any:
-    """Return selected items of an array or of a dict of arrays."""
-    if isinstance(inputs, dict):
-        return {name: part[rows] for name, part in inputs.items()}
-    return inputs[rows]
-
-
-def _joined(first: Any, second: Any) -> Any:
-    if isinstance(first, dict):
-        return {name: np.concatenate([part, second[name]]) for name, part in first.items()}
-    return np.concatenate([first, second])
 
 
 def _length(model: EndToEndModel) -> str:
@@ -222,14 +196,14 @@ def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
         network = end_model_by_name(
             end_model_name(project),
             data.vectors.train,
-            len(data.labels),
+            data.task.n_outputs,
             seed=seed,
             options=settings.options,
         )
     own = "supervised" if name == DEV_GOLD else name
     with located(project, "method.name", *option_tables(own)):
         options = model_options(project, own, seed)
-        if name == "weasel" and not _is_matrix(data.vectors.train):
+        if name == "weasel" and not _is_readable(data.vectors.train):
             # The encoder cannot use token ids or images as features, so it reads only the votes.
             options.setdefault("encoder", EncoderLayers(features=False))
         model = build_method(own, network, data.labels, options)
@@ -237,8 +211,11 @@ def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
     return model
 
 
-def _is_matrix(inputs: Any) -> bool:
-    return not isinstance(inputs, dict) and inputs.ndim == 2 and inputs.dtype.kind == "f"
+def _is_readable(inputs: Any) -> bool:
+    """Whether the encoder of votes can read inputs: a matrix of numbers, or documents."""
+    if isinstance(inputs, dict):
+        return False
+    return not hasattr(inputs, "ndim") or (inputs.ndim == 2 and inputs.dtype.kind == "f")
 
 
 def _trained(
@@ -277,35 +254,42 @@ def _trained(
 
 
 def _fit(data: TrainingSet, name: str, model: EndToEndModel) -> None:
+    X: Any = data.vectors.train
     if name == DEV_GOLD:
         # Rows that are trained on must not choose the epoch as well.
-        gold: Any = data.splits["dev"].gold
-        model.fit(data.vectors.by_split["dev"], gold)
+        model.fit(data.vectors.by_split["dev"], data.truth["dev"])
         return
-    learn_from: Any = data.splits["train"].gold if name == "supervised" else data.votes
+    held_out = data.kind.validation(data)
     if name == "supervised":
-        model.fit(data.vectors.train, learn_from, validation=data.validation)
+        model.fit(X, data.truth["train"], validation=held_out)
         return
-    engine = data.project.training_engine
-    # A committee learns the dev rows; a single method also needs them to choose its epoch.
-    held_out = None if isinstance(model, Committee) else data.validation
-    model.fit(data.vectors.train, learn_from, held_out, gold=data.gold, engine=engine)
+    gold, engine = None, data.project.training_engine
+    if data.task.learns_gold:
+        gold = data.kind.gold(data)
+        # A committee learns the dev rows; a single method also needs them to choose its epoch.
+        held_out = None if isinstance(model, Committee) else held_out
+    model.fit(X, data.votes, held_out, gold=gold, engine=engine)
 
 
 def _key(data: TrainingSet, name: str, model: EndToEndModel) -> str:
     """Return a key that changes when the model, its options or its training data change."""
     options = {key: _described(value) for key, value in model.get_params().items()}
-    dev, more = data.splits.get("dev"), data.train_gold
-    learn_from = DEV_GOLD if name == DEV_GOLD else votes_fingerprint(data.votes)
+    learn_from, gold_votes, more = DEV_GOLD, None, data.train_gold
     if name == "supervised":
-        learn_from = digest(data.splits["train"].gold)
-    gold = None if dev is None else dev.gold
-    uses_votes = data.dev_votes is not None and name != DEV_GOLD
-    gold_votes = votes_fingerprint(data.dev_votes) if uses_votes else None  # type: ignore[arg-type]
+        learn_from = digest(data.truth["train"])
+    elif name != DEV_GOLD:
+        learn_from = _votes_key(data, data.votes)
+    if data.dev_votes is not None and name != DEV_GOLD:
+        gold_votes = _votes_key(data, data.dev_votes)
+    gold = data.truth.get("dev")
     if more is None or name in ("supervised", DEV_GOLD) or not (more.y != ABSTAIN).any():
         return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes)
     also = more.y, list(more.chosen)
     return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes, also)
+
+
+def _votes_key(data: TrainingSet, votes: Any) -> str:
+    return "-".join(map(votes_fingerprint, data.task.matrices(votes)))
 
 
 def _described(value: Any) -> Any:

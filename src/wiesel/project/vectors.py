@@ -25,8 +25,7 @@ from wiesel.features.saved import ARRAYS, STATE, decoded_state, encoded_state
 from wiesel.features.text import text_column
 from wiesel.guidance.suggesting import text_column_of
 from wiesel.io import Split, replacing
-from wiesel.lfs.cache import column_digest
-from wiesel.lfs.fingerprints import digest
+from wiesel.lfs.fingerprints import column_digest, digest
 from wiesel.progress import progress
 from wiesel.project.settings import Project, located
 from wiesel.saving import write_file, write_json
@@ -43,6 +42,7 @@ __all__ = [
     "make_features",
     "make_vectors",
     "raw_inputs",
+    "taken",
     "vote_correlation",
 ]
 
@@ -107,6 +107,13 @@ class Vectors:
     def description(self) -> str:
         """Kind, size, and why it is this kind: `minilm, 384 columns; ...`."""
         return "; ".join(filter(None, (f"{self.kind}, {self.shape}", self.why)))
+
+
+def taken(inputs: Any, rows: Any) -> Any:
+    """Return selected items of an array or of a dict of arrays."""
+    if isinstance(inputs, dict):
+        return {name: part[rows] for name, part in inputs.items()}
+    return inputs[rows]
 
 
 def make_vectors(

@@ -5,10 +5,9 @@ its inputs change. The command line and the workbench both use it, from several 
 that needs a value under computation waits for that value and for nothing else.
 """
 
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from wiesel.analysis.finding import finding_frame
 from wiesel.errors import FeatureError
 from wiesel.evaluation import evaluate_proba
 from wiesel.evaluation.intervals import paired_interval
+from wiesel.evaluation.metrics import predicted_classes
 from wiesel.guidance import (
     Blame,
     Cluster,
@@ -35,26 +35,28 @@ from wiesel.guidance import (
     suggest_lfs,
     uncovered_clusters,
 )
-from wiesel.guidance.lf_preview import with_voter
+from wiesel.guidance.labeling_order import reading_disagreement
+from wiesel.guidance.lf_preview import RuleEffect, with_voter
 from wiesel.guidance.row_map import RowMap, map_rows
 from wiesel.guidance.suggesting import text_column_of
 from wiesel.io import FilePath, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
-from wiesel.project.casting import Cast, cast_lfs
-from wiesel.project.insights import project_findings
-from wiesel.project.labels import label_store, labeled_gold
-from wiesel.project.lf_set import LFSet
-from wiesel.project.rows import read_splits, refuse_several_labels
-from wiesel.project.settings import Project, read_project
-from wiesel.project.vectors import make_vectors
-from wiesel.project.voting import cast_votes
+from wiesel.project.insights import evidence_of_rules, project_findings
+from wiesel.project.kept_values import KeptValues
+from wiesel.project.labels import answers_for, label_store, labeled_gold, people_labels
+from wiesel.project.lf_set import LFEntry, LFSet
+from wiesel.project.rows import ProjectRows, read_splits, refuse_several_labels
+from wiesel.project.run_views import Predictions, RowMarks, view_run
+from wiesel.project.runs import KeptRun
+from wiesel.project.settings import SEVERAL_LABELS, SPANS, Project, read_project
+from wiesel.project.vectors import check_inputs, make_vectors
+from wiesel.project.voting import VotesBySplit, cast_enabled, cast_votes
 from wiesel.votes import VoteMatrix
 
-__all__ = ["RuleEffect", "Workspace"]
+__all__ = ["Workspace", "open_workspace"]
 
-Made = TypeVar("Made")
 Gold = npt.NDArray[np.int64]
 
 _OF_ROWS_ALONE = ("vectors", "index", "map")
@@ -71,35 +73,42 @@ _SUGGESTED = 30
 """The minimum number of suggestions to search for."""
 
 
-@dataclass(frozen=True, eq=False)
-class RuleEffect:
-    """What a rule would change in the preview of the end model."""
+class Workspace(KeptValues):
+    """An open project with one label for each row; `refresh` reads files and labels again.
 
-    gained: Gold
-    """The rows that had no vote and would have one."""
-    lost: Gold
-    """The rows whose only vote would go, if the rule replaces another."""
-    changed: Gold
-    """The rows whose predicted class would change."""
-    n_labeled: int
-    """The number of labeled rows that the interval is about."""
-    points: tuple[float, float] | None
-    """The 95 % interval of the change in accuracy; None without labeled rows."""
+    `open_workspace` opens projects of all kinds. The pages of the workbench ask a workspace what
+    depends on the kind of task.
+    """
 
-
-class Workspace:
-    """An open project; `refresh` reads files and labels again."""
+    figures: ClassVar[tuple[str, ...]] = ("accuracy", "f1", "auc")
+    """The figures by which runs are listed."""
+    unchanging = _OF_ROWS_ALONE
+    has_preview: ClassVar[bool] = True
+    """Whether a linear model previews the end model, once there are votes."""
+    has_map: ClassVar[bool] = True
+    """Whether a map shows a class for each row."""
 
     def __init__(self, project: Project | FilePath) -> None:
         self.project = project if isinstance(project, Project) else read_project(project)
-        refuse_several_labels(self.project)
         self.lf_set = LFSet(self.project)
         self.store = label_store(self.project)
-        self.labels, self.splits = read_splits(self.project, self._named_classes())
-        self._kept: dict[str, Any] = {}
-        self._changes = 0
-        self._lock = threading.Lock()
-        self._making: dict[str, threading.RLock] = {}
+        self.labels, self.splits = self._read()
+        self.answers = answers_for(self.project.task, self.labels)
+        self._start()
+
+    def _read(self) -> tuple[Any, dict[str, Split]]:
+        """Return the labels and the rows of all splits."""
+        refuse_several_labels(self.project)
+        return read_splits(self.project, self._named_classes())
+
+    def check(self) -> None:
+        """Refuse rows from which the features cannot be computed, before any slow step."""
+        check_inputs(self.project, self.splits)
+
+    @property
+    def rule_labels(self) -> dict[str, str]:
+        """What a new rule can vote for, and how people read it."""
+        return {name: name for name in self.labels}
 
     @property
     def train(self) -> Split:
@@ -128,12 +137,12 @@ class Workspace:
         return self._keep("crowd", self._crowd)
 
     @property
-    def votes(self) -> VoteMatrix:
+    def votes(self) -> Any:
         """The votes on the training rows; empty if there is no labeling function yet."""
         return self.cast.train
 
     @property
-    def cast(self) -> Cast:
+    def cast(self) -> VotesBySplit:
         """All votes, and the failures of labeling functions."""
         return self._keep("cast", self._cast)
 
@@ -144,9 +153,13 @@ class Workspace:
         return () if state is None else state.problems
 
     @property
-    def gold(self) -> Gold:
+    def gold(self) -> Any:
         """The labels of the training rows: those people gave, else those in the file."""
         return self._keep("gold", self._gold)
+
+    def gold_of(self, split: str) -> Any:
+        """Return the labels of a split's rows."""
+        return self.gold if split == "train" else self.splits[split].gold
 
     @property
     def features(self) -> npt.NDArray[Any] | None:
@@ -192,14 +205,80 @@ class Workspace:
         proba = None if preview is None else preview.proba
         return ItemFacts(self.train.rows, self.votes, proba, self.gold)
 
+    def facts_of(self, split: str, found: Predictions | None) -> Any:
+        """Return the facts about a split's rows that filters use, with a model's predictions."""
+        part, votes = self.splits[split], self.cast.by_split.get(split)
+        if found is None:
+            return ItemFacts(part.rows, votes, None, self.gold_of(split))
+        return ItemFacts(part.rows, votes, found.proba, self.gold_of(split), found.predicted)
+
+    def previewed(self, split: str) -> Predictions | None:
+        """Return the predictions of the preview for a split's rows; None without a preview."""
+        preview = self.preview
+        if preview is None:
+            return None
+        vectors = self.vectors.by_split
+        proba = preview.proba if split == "train" else preview.predict_proba(vectors[split])
+        return Predictions(proba, predicted_classes(proba), "preview")
+
+    def view(self, run: KeptRun, split: str) -> Any:
+        """Return what a kept run predicts for a split's rows."""
+        return view_run(run, split, self.labels)
+
+    def marks(self, split: str, places: Sequence[int], found: Predictions | None) -> list[RowMarks]:
+        """Return the votes, the prediction and the label of some rows."""
+        votes, gold, names = self.cast.by_split.get(split), self.gold_of(split), self.labels.names
+        counts = None if votes is None else votes[np.asarray(places, dtype=np.int64)].counts()
+        marks = []
+        for number, place in enumerate(places):
+            voted = {} if counts is None else dict(zip(names, counts[number], strict=True))
+            predicted: tuple[tuple[str, float], ...] = ()
+            if found is not None:
+                named = int(found.predicted[place])
+                predicted = ((names[named], float(found.proba[place][named])),)
+            voted = {name: round(count) for name, count in voted.items() if round(count)}
+            known = None if gold[place] < 0 else (names[gold[place]],)
+            marks.append(RowMarks(voted, predicted, known))
+        return marks
+
+    def votes_on(self, split: str, place: int) -> list[tuple[str, str, float]]:
+        """Return each vote on a row: voter, class, and trust in the voter (NaN if unknown)."""
+        votes, preview = self.cast.by_split.get(split), self.preview
+        if votes is None or not votes.n_votes:
+            return []
+        own, unknown = votes[place], float("nan")
+        return [
+            (
+                votes.voters[voter],
+                self.labels.names[label],
+                unknown if preview is None else float(preview.trust[voter]),
+            )
+            for voter, label in zip(own.voter_index, own.class_index, strict=True)
+        ]
+
+    def soft_labels_of(self, split: str, place: int) -> tuple[tuple[str, float], ...]:
+        """Return what the votes on a training row say together; nothing for other rows."""
+        preview = self.preview
+        if preview is None or split != "train":
+            return ()
+        best = int(preview.soft_labels[place].argmax())
+        return ((self.labels.names[best], float(preview.soft_labels[place][best])),)
+
+    def rows_of(self, voter: str) -> Gold:
+        """Return the training rows that a voter votes on; none if it is switched off."""
+        votes = self.votes
+        if voter not in votes.voters:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(votes.select([voter]).covered)
+
+    def people_labels(self) -> pl.DataFrame:
+        """Return what people agreed on for each row that they labeled."""
+        return people_labels(self.store, self.answers)
+
     def refresh(self, labels_only: bool = False) -> None:
         """Drop values derived from labels and, unless `labels_only`, from labeling functions."""
         stale = ("gold", "suggestions", "clusters", *_OF_LABELS)
         self._forget(*stale, *(() if labels_only else ("cast",)))
-
-    def has(self, *names: str) -> bool:
-        """Whether the named properties are computed, so that a request need not wait for them."""
-        return all(name in self._kept for name in names)
 
     def summary(self) -> pl.DataFrame:
         """Return one row per voter: coverage, overlap, conflict, precision from gold, trust."""
@@ -246,7 +325,9 @@ class Workspace:
         if most > 3 * _SUGGESTED and len(found) < most:
             self._forget("suggestions")
             found = self._keep("suggestions", lambda: self._suggested(most))
-        there = {entry.lf.fingerprint for entry in self.lf_set.read().entries}
+        entries = self.lf_set.read().entries
+        shown = (self.shown_rule(entry) for entry in entries)
+        there = {rule.fingerprint for rule in shown if rule is not None}
         there |= self.lf_set.store.refused()
         return [each for each in found if not there & {each.lf.fingerprint, _first_word(each.lf)}][
             :n
@@ -254,9 +335,19 @@ class Workspace:
 
     def accept(self, rule: LabelRule) -> str:
         """Write a suggested rule to the rules file and return its name."""
-        name = self.lf_set.add(rule)
+        name = self.add_rule(rule)
         self._forget("cast", *_OF_LABELS)
         return name
+
+    def add_rule(self, rule: LabelRule, replaces: str = "") -> str:
+        """Write a rule to the rules file, or in the place of another one, and return its name."""
+        if replaces:
+            return self.lf_set.replace(replaces, rule.renamed(replaces))
+        return self.lf_set.add(rule)
+
+    def shown_rule(self, entry: LFEntry) -> LabelRule | None:
+        """Return the rule of an entry as people change it."""
+        return entry.rule
 
     def refuse(self, rule: LabelRule) -> str:
         """Record that a suggested rule is not wanted, nor any list with the same first word.
@@ -272,7 +363,22 @@ class Workspace:
         features = self.features
         if features is None:
             return []
-        return self._keep("clusters", lambda: uncovered_clusters(features, self.votes, self.index))
+        return self._keep(
+            "clusters", lambda: uncovered_clusters(features, self._covering(), self.index)
+        )
+
+    def _covering(self) -> VoteMatrix:
+        """Return votes that tell which rows are covered."""
+        return self.votes
+
+    def vote_cells(self) -> tuple[VoteMatrix, Gold]:
+        """Return the votes on whatever voters can disagree about, and the row of each."""
+        return self.votes, as_indices(np.arange(len(self.train)))
+
+    def disputed(self, n: int) -> Gold:
+        """Return the rows on which label models disagree most."""
+        apart = reading_disagreement(self.votes, self.features)
+        return as_indices(np.argsort(-apart, kind="stable")[:n])
 
     def to_label(self, n: int, way: str, person: str = "", seed: int = 0) -> Table:
         """Return rows for a person to label next, without rows that the person has already seen."""
@@ -337,7 +443,7 @@ class Workspace:
         heard = {*np.unique(self.votes.class_index).tolist(), *np.unique(known).tolist()}
         return [name for place, name in enumerate(self.labels) if place not in heard]
 
-    def effect(self, rule: LabelRule, replaces: str = "") -> "RuleEffect | None":
+    def effect(self, rule: LabelRule, replaces: str = "") -> RuleEffect | None:
         """Return what a rule would change in the preview; None while there is no preview.
 
         `replaces` names the rule that it would replace.
@@ -369,11 +475,11 @@ class Workspace:
     def _estimated(self, preview: EndPreview) -> tuple[npt.NDArray[np.float64], Gold]:
         """Return the preview's predictions and the gold of dev rows and of random labeled rows."""
         proba = [preview.proba]
-        gold = [labeled_gold(self.project, self.train, self.labels, "evaluate")]
+        gold = [self._given("evaluate")]
         dev = self.splits.get("dev")
         if dev is not None and self.features is not None:
             proba.append(preview.predict_proba(self.vectors.by_split["dev"]))
-            gold.append(dev.gold)
+            gold.append(self.gold_of("dev"))
         return np.concatenate(proba), np.concatenate(gold)
 
     def _named_classes(self) -> LabelSpace | None:
@@ -386,40 +492,24 @@ class Workspace:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def _keep(self, name: str, make: Callable[[], Made]) -> Made:
-        with self._lock:
-            making = self._making.setdefault(name, threading.RLock())
-        with making:
-            with self._lock:
-                if name in self._kept:
-                    found: Made = self._kept[name]
-                    return found
-                changes = self._changes
-            made = make()
-            with self._lock:
-                # Something changed in the meantime, so the next request computes it again.
-                if changes == self._changes or name in _OF_ROWS_ALONE:
-                    self._kept[name] = made
-            return made
-
-    def _forget(self, *names: str) -> None:
-        with self._lock:
-            self._changes += 1
-            for name in names:
-                self._kept.pop(name, None)
-
-    def _cast(self) -> Cast:
-        cache = self._cache_folder()
+    def _cast(self) -> VotesBySplit:
+        cache, rows = self._cache_folder(), self._voted_rows()
         if not self.has_lfs:
-            return Cast(
-                dict(cast_votes(self.project, None, self.splits, self.labels, cache).by_split)
-            )
-        return cast_lfs(self.project, self.lf_set.read(), self.splits, self.labels, cache)
+            return cast_votes(self.project, ProjectRows(self.labels, rows, {}), cache)
+        return cast_enabled(self.project, self.lf_set.read(), rows, self.labels, cache)
+
+    def _voted_rows(self) -> Mapping[str, Any]:
+        """Return the rows of all splits as labeling functions read them."""
+        return self.splits
+
+    def _given(self, purpose: str | None = None) -> Any:
+        """Return the labels that people gave to the training rows, for one purpose or for all."""
+        return labeled_gold(self.project, self.train, self.labels, purpose)
 
     def _crowd(self) -> Aggregation:
         settings = self.project.votes
         path = self.project.path(str(settings.answers))
-        known = labeled_gold(self.project, self.train, self.labels)
+        known = self._given()
         names = {
             str(self.train.ids[int(row)]): self.labels.names[known[row]]
             for row in np.flatnonzero((known != ABSTAIN) & self.votes.covered)
@@ -434,18 +524,18 @@ class Workspace:
                 gold=names or None,
             )
 
-    def _gold(self) -> Gold:
-        given = labeled_gold(self.project, self.train, self.labels)
+    def _gold(self) -> Any:
+        given = self._given()
         if (self.train.gold != ABSTAIN).all():
             return given  # the truth of a data set, which nobody has at work
         return as_indices(np.where(given != ABSTAIN, given, self.train.gold))
 
     def _labeled(self) -> npt.NDArray[np.bool_]:
-        return labeled_gold(self.project, self.train, self.labels) != ABSTAIN
+        return self.answers.known(self._given())
 
-    def _learning_gold(self) -> Gold:
+    def _learning_gold(self) -> Any:
         """Return the labels for training, without those for evaluation."""
-        return labeled_gold(self.project, self.train, self.labels, "learn")
+        return self._given("learn")
 
     def _preview(self) -> EndPreview | None:
         features, gold = self.features, self._learning_gold()
@@ -457,22 +547,12 @@ class Workspace:
 
     def _suggested(self, n: int) -> list[Suggestion]:
         """Mine rules from all labels: of people, of the training file, and of the dev rows."""
-        rows, gold = self.train.rows.drop("id", strict=False), self.gold
-        votes, features, dev = self.votes, self.features, self.splits.get("dev")
-        dev_votes = self.cast.by_split.get("dev")
-        more = np.empty(0, np.int64) if dev is None else np.flatnonzero(dev.gold != ABSTAIN)
-        if dev is not None and len(more):
-            if dev_votes is None:  # nobody votes yet
-                nothing = as_indices(np.full((len(dev), votes.n_voters), ABSTAIN))
-                dev_votes = VoteMatrix.from_dense(nothing, votes.labels, votes.voters)
-            own = dev.rows[more].select(pl.col(c).cast(rows[c].dtype) for c in rows.columns)
-            rows, gold = pl.concat([rows, own]), np.concatenate([gold, dev.gold[more]])
-            both = (votes, dev_votes[more])
-            votes = VoteMatrix.concatenate(both)
-            if features is not None:
-                features = np.concatenate([features, self.vectors.by_split["dev"][more]])
-        found = suggest_lfs(rows, votes, gold=gold, features=features, column=self.text_column, n=n)
-        return list(found)
+        evidence = evidence_of_rules(self, self.splits.get("dev"))
+        return list(
+            suggest_lfs(
+                *evidence[:2], gold=evidence[2], features=evidence[3], column=self.text_column, n=n
+            )
+        )
 
     def _judged(self, name: str) -> tuple[VoteMatrix, Gold] | None:
         """Return votes and gold of a split's rows with gold; None without any, and for test."""
@@ -493,15 +573,18 @@ class Workspace:
         return self.votes.n_voters if self.votes.n_votes else 0
 
 
-def positions(ids: pl.Series, wanted: Sequence[str]) -> dict[str, int]:
-    """Return the rows of some ids.
+def open_workspace(project: Project | FilePath) -> Workspace:
+    """Open a project of any kind of task."""
+    found = project if isinstance(project, Project) else read_project(project)
+    if found.task == SPANS:
+        from wiesel.project.span_space import SpanSpace
 
-    >>> positions(pl.Series(["a", "b", "c"]), ["c", "x"])
-    {'c': 2}
-    """
-    frame = ids.cast(pl.String).to_frame("item").with_row_index("row")
-    found = frame.filter(pl.col("item").is_in(list(wanted)))
-    return dict(zip(found["item"].to_list(), found["row"].to_list(), strict=True))
+        return SpanSpace(found)
+    if found.task == SEVERAL_LABELS:
+        from wiesel.project.label_set_space import LabelSetSpace
+
+        return LabelSetSpace(found)
+    return Workspace(found)
 
 
 def _first_word(rule: LabelRule) -> str:

@@ -9,7 +9,7 @@ from wiesel.report.contents import (
     SliceRow,
     VoterRow,
 )
-from wiesel.report.page import report_html, write_report
+from wiesel.report.page import report_html, whole_page, write_report
 
 __all__ = [
     "BalanceRow",
@@ -20,5 +20,6 @@ __all__ = [
     "SliceRow",
     "VoterRow",
     "report_html",
+    "whole_page",
     "write_report",
 ]

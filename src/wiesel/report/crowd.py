@@ -29,15 +29,15 @@ def write_crowd_report(found: Aggregation, path: FilePath, title: str = "Crowd a
 
 def crowd_html(found: Aggregation, title: str = "Crowd answers") -> str:
     """Return the report as an HTML page; every name and text in it is escaped."""
-    sections = (
-        ("overview", "Overview", _overview(found)),
-        ("workers", "Workers", _workers(found)),
-        ("groups", "Workers who answer alike", _groups(found)),
-        ("confusions", "Single workers", _single(found)),
-        ("mistakes", "Mistakes by class", _mistakes(found)),
-        ("contested", "Contested items", _contested(found)),
-    )
-    return whole_page(title, [section for section in sections if section[2]])
+    sections = {
+        "Overview": _overview(found),
+        "Workers": _workers(found),
+        "Workers who answer alike": _groups(found),
+        "Single workers": _single(found),
+        "Mistakes by class": _mistakes(found),
+        "Contested items": _contested(found),
+    }
+    return whole_page(title, sections)
 
 
 def _overview(found: Aggregation) -> str:

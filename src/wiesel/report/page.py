@@ -1,7 +1,7 @@
 """The page around the sections: head, style, contents, and the sort and filter script."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 
@@ -21,16 +21,20 @@ def write_report(data: ReportData, path: FilePath) -> None:
 
 def report_html(data: ReportData) -> str:
     """Return a report as an HTML page; every name and text in it is escaped."""
-    return whole_page(data.title, [(_anchor(title), title, body) for title, body in sections(data)])
+    return whole_page(data.title, sections(data))
 
 
-def whole_page(title: str, shown: Iterable[tuple[str, str, str]]) -> str:
-    """Return a page of sections, each with an anchor, a title and HTML.
+def whole_page(title: str, shown: Mapping[str, str]) -> str:
+    """Return a page of sections (HTML by title) that needs no network; empty ones are left out.
 
-    >>> "<h2>Workers</h2>" in whole_page("Answers", [("workers", "Workers", "<p>None.</p>")])
+    >>> "<h2>Workers</h2>" in whole_page("Answers", {"Workers": "<p>None.</p>", "Items": ""})
     True
     """
-    parts = list(shown)
+    parts = [
+        (re.sub(r"\W+", "-", name.lower()).strip("-"), name, body)
+        for name, body in shown.items()
+        if body
+    ]
     style, script = _resource("page.css"), _resource("sorting.js") + _resource("threshold.js")
     links = "".join(f'<a href="#{anchor}">{escape(name)}</a>' for anchor, name, _ in parts)
     main = "".join(
@@ -50,7 +54,3 @@ def whole_page(title: str, shown: Iterable[tuple[str, str, str]]) -> str:
 
 def _resource(name: str) -> str:
     return (files("wiesel.report") / name).read_text(encoding="utf-8")
-
-
-def _anchor(title: str) -> str:
-    return re.sub(r"\W+", "-", title.lower()).strip("-")

@@ -125,6 +125,11 @@ class TokenVotes:
         return self.documents.n_tokens
 
     @property
+    def n_votes(self) -> int:
+        """The number of votes on all tokens."""
+        return self.votes.n_votes
+
+    @property
     def ids(self) -> npt.NDArray[Any]:
         """The ids of the documents."""
         return self.documents.ids

@@ -5,7 +5,7 @@ from wiesel.training.batches import Batch, Payload, TrainingData
 from wiesel.training.history import History
 from wiesel.training.inputs import Inputs, as_inputs
 from wiesel.training.loop import train, train_together
-from wiesel.training.objective import Objective, Record, TrainOptions
+from wiesel.training.objective import Objective, Record, TrainingHooks, TrainOptions, cosine
 from wiesel.training.ray_train import RayTrain
 from wiesel.training.token_inputs import TokenInputs
 from wiesel.training.validation import Validation
@@ -21,8 +21,10 @@ __all__ = [
     "TokenInputs",
     "TrainOptions",
     "TrainingData",
+    "TrainingHooks",
     "Validation",
     "as_inputs",
+    "cosine",
     "seeded",
     "train",
     "train_together",

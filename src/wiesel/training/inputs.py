@@ -8,7 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from wiesel.errors import FeatureError, listed
 from wiesel.io.dataset import Dataset as LoadedDataset
@@ -68,9 +68,21 @@ def as_inputs(values: Any, name: str = "X", votes: Any = None) -> Inputs:
         return made
     if isinstance(values, Documents):
         return TokenInputs(values)
+    if isinstance(values, DataLoader):
+        values = _loaded(values, name)
     if not isinstance(values, (np.ndarray, Tensor)):  # these have no ids
         values = in_order_of(votes, values, name, drop_ids=True)
     return _made_inputs(values, name)
+
+
+def _loaded(loader: DataLoader[Any], name: str) -> Any:
+    """The Dataset of a DataLoader; training makes batches of its own, of `batch_size` items."""
+    if loader.collate_fn is default_collate:
+        return loader.dataset
+    raise FeatureError(
+        f"{name} is a DataLoader with a collate_fn of its own, which training would not call. Give "
+        "a Dataset whose items are ready: tensors, or dicts of them."
+    )
 
 
 def _made_inputs(values: Any, name: str) -> Inputs:

@@ -100,6 +100,7 @@ def run(
             def finish_epoch(records: list[Record]) -> None:
                 with state.parameters.showing(state.averages):
                     _evaluate_all(state.members, records, data, validation)
+                state.call_user()
                 state.save(fingerprint)
                 show(state.latest_record())
 
@@ -120,6 +121,7 @@ def run(
 def _run_epoch(state: TrainingState, data: TrainingData) -> list[Record]:
     """Go through all items once, and return the mean losses of every member."""
     objective, optimizer, epoch = state.objective, state.optimizer, state.epochs_done + 1
+    hooks = state.options.hooks
     objective.start_epoch(epoch, data)
     objective.train(not state.options.pull)
     totals: dict[str, Tensor] = {}
@@ -130,7 +132,7 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> list[Record]:
             check_losses(losses, type(objective).__name__, len(state.members))
         # The loss of a frozen network has no gradient.
         state.differentiate([loss for loss in losses.values() if loss.requires_grad])
-        optimizer.step()
+        optimizer.step(hooks.factor(state.share_done(data, n_batches)))
         if state.averages is not None:
             state.parameters.average_into(state.averages, state.options.weight_average)  # type: ignore[arg-type]
         for name, loss in losses.items():

@@ -3,11 +3,12 @@
 `SoftLabelObjective` is the simplest objective, and the one that most methods use.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +23,19 @@ from wiesel.nn.losses import (
     soft_cross_entropy,
 )
 from wiesel.training.batches import Batch, TrainingData
+from wiesel.training.optimizer import Groups, name_of
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 __all__ = [
+    "NO_HOOKS",
     "Objective",
     "Record",
     "SoftLabelObjective",
     "TrainOptions",
+    "TrainingHooks",
+    "cosine",
     "prediction_record",
     "resolve_device",
     "rows_of",
@@ -196,6 +204,72 @@ def _class_shares(classes: Tensor, n_classes: int) -> list[float]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrainingHooks:
+    """Functions that training calls; `fit(X, votes, hooks=...)` takes them.
+
+    They apply while networks learn from votes, not to fine-tuning on gold labels. A committee
+    trains its networks as one stack or two, and each calls `on_epoch`.
+
+    >>> from functools import partial
+    >>> hooks = TrainingHooks(
+    ...     optimizer=partial(torch.optim.AdamW, weight_decay=0.01),
+    ...     schedule=cosine,
+    ...     on_epoch=lambda record: record["loss_end_model"] < 0.01,
+    ... )
+    >>> print(hooks)
+    optimizer=AdamW(weight_decay=0.01), schedule=cosine, on_epoch=<lambda>
+    """
+
+    optimizer: "Callable[[Groups], Optimizer] | None" = None
+    """Makes an optimizer from groups of parameters with their learning rates (`lr`), such as
+    `torch.optim.AdamW`; None is Adam with `weight_decay`, an option that other optimizers ignore.
+    Networks of a stack share parameters with one more dimension, so it has to be elementwise."""
+    schedule: Callable[[float], float] | None = None
+    """The factor of the learning rate, given which share of the steps is done, from 0 to 1; such as
+    `cosine`."""
+    on_epoch: Callable[[Mapping[str, Any]], Any] | None = None
+    """Called after each epoch with its record: `epoch`, `epochs`, losses and validation score, of
+    several networks the means. True ends training, as for early stopping."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not callable(value):
+                raise ParameterError(
+                    f"{field.name} of TrainingHooks is a function or None; got {value!r:.80}.",
+                    option=field.name,
+                )
+
+    def __str__(self) -> str:
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ", ".join(f"{k}={name_of(value)}" for k, value in given.items() if value is not None)
+
+    def factor(self, done: float) -> float:
+        """Return the factor of the learning rate when this share of the steps is done."""
+        if self.schedule is None:
+            return 1.0
+        found = self.schedule(done)
+        if isinstance(found, int | float) and math.isfinite(found) and found >= 0:
+            return float(found)
+        raise TrainingError(
+            f"The schedule {name_of(self.schedule)} must return the factor of the learning rate, a "
+            f"number from 0 on; for the share {done:g} it returned {found!r:.80}."
+        )
+
+
+NO_HOOKS = TrainingHooks()
+
+
+def cosine(done: float) -> float:
+    """Return a factor of the learning rate that falls from 1 to 0 as half a cosine wave.
+
+    >>> [round(cosine(done), 2) for done in (0.0, 0.5, 1.0)]
+    [1.0, 0.5, 0.0]
+    """
+    return (1 + math.cos(math.pi * done)) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainOptions:
     """How long, how fast and where to train.
 
@@ -220,6 +294,8 @@ class TrainOptions:
     progress: bool | None = None
     engine: Any = None
     """Which other processes train, such as `RayTrain(workers=2)`; None means this process."""
+    hooks: TrainingHooks = NO_HOOKS
+    """An optimizer, a schedule and a callback of the user's."""
 
 
 def resolve_device(name: str) -> torch.device:

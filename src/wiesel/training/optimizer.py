@@ -1,13 +1,22 @@
 """All parameters as one vector, and Adam on it: a step is one operation instead of dozens."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["FlatParameters", "FusedAdam"]
+from wiesel.errors import TrainingError
 
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+__all__ = ["FlatParameters", "FusedAdam", "Groups", "OwnOptimizer", "name_of"]
+
+Groups = list[dict[str, Any]]
+"""Parameters and their learning rates, in the form that torch's optimizers take."""
 _BETAS, _EPS = (0.9, 0.999), 1e-8
 
 
@@ -37,6 +46,12 @@ class FlatParameters:
         """Return the parameters of some members, with their gradients, for an optimizer."""
         if stop - start == len(self._members):
             return self.vectors
+        return self.tensors(start, stop)
+
+    def tensors(self, start: int, stop: int) -> list[Tensor]:
+        """Return the parameters of some members tensor by tensor, as modules have them."""
+        if not self._stack:
+            return list(self._members[0])
         parts = [parameter.data[start:stop] for parameter in self._stack]
         for part, parameter in zip(parts, self._stack, strict=True):
             part.grad = parameter.grad[start:stop]  # type: ignore[index]
@@ -134,8 +149,8 @@ class FusedAdam:
             for kind in dict.fromkeys(p.dtype for p in parameters)
         ]
 
-    def step(self) -> None:
-        """Take a step along the gradients."""
+    def step(self, factor: float = 1.0) -> None:
+        """Take a step along the gradients, with the learning rates times a factor."""
         for block in self._blocks:
             block.count += 1
             torch._fused_adam_(
@@ -149,7 +164,7 @@ class FusedAdam:
                 maximize=False,
                 beta1=_BETAS[0],
                 beta2=_BETAS[1],
-                lr=block.rate,
+                lr=block.rate * factor,
                 weight_decay=self.weight_decay,
                 eps=_EPS,
             )
@@ -171,6 +186,39 @@ class FusedAdam:
                 tensor.copy_(state[number][name])
 
 
+class OwnOptimizer:
+    """An optimizer of the user's, with the interface of `FusedAdam`."""
+
+    def __init__(self, make: "Callable[[Groups], Optimizer]", groups: Groups) -> None:
+        optimizer = make(groups)
+        if not hasattr(optimizer, "param_groups") or not callable(getattr(optimizer, "step", None)):
+            raise TrainingError(
+                f"The hook {name_of(make)} must return a torch optimizer for the groups of "
+                f"parameters that it is given; it returned {optimizer!r:.80}."
+            )
+        self._optimizer = optimizer
+        self._rates = [group["lr"] for group in optimizer.param_groups]
+
+    def step(self, factor: float = 1.0) -> None:
+        """Take a step with the learning rates times a factor."""
+        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate * factor
+        self._optimizer.step()
+
+    @property
+    def state(self) -> dict[int, dict[str, Tensor]]:
+        """The optimizer's state by parameter index."""
+        return {
+            number: {k: torch.as_tensor(value) for k, value in own.items() if value is not None}
+            for number, own in self._optimizer.state_dict()["state"].items()
+        }
+
+    def load(self, state: Mapping[int, Mapping[str, Tensor]]) -> None:
+        """Continue from a state."""
+        groups = self._optimizer.state_dict()["param_groups"]
+        self._optimizer.load_state_dict({"state": dict(state), "param_groups": groups})
+
+
 class _Block:
     """Parameters with the same dtype and learning rate, which share one step count."""
 
@@ -190,3 +238,15 @@ def _by_kind(parameters: list[nn.Parameter]) -> list[list[int]]:
     for position, parameter in enumerate(parameters):
         groups.setdefault((parameter.dtype, parameter.device), []).append(position)
     return list(groups.values())
+
+
+def name_of(function: Any) -> str:
+    """Return a function's name, which is the same in every process.
+
+    >>> name_of(partial(round, ndigits=2))
+    'round(ndigits=2)'
+    """
+    if isinstance(function, partial):
+        values = [*map(repr, function.args), *(f"{k}={v!r}" for k, v in function.keywords.items())]
+        return f"{name_of(function.func)}({', '.join(values)})"
+    return getattr(function, "__name__", type(function).__name__)

@@ -1,5 +1,6 @@
 """The state of training: one network or a stack of them, and how far each has come."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -20,7 +21,7 @@ from wiesel.training.checkpoint import (
 )
 from wiesel.training.history import History, mean_record
 from wiesel.training.objective import Objective, Record, TrainOptions, resolve_device
-from wiesel.training.optimizer import FlatParameters, FusedAdam
+from wiesel.training.optimizer import FlatParameters, FusedAdam, OwnOptimizer
 
 __all__ = ["NOTHING_TO_TRAIN", "Member", "TrainingState", "single_state", "stacked_state"]
 
@@ -59,7 +60,7 @@ class TrainingState:
     members: list[Member]
     objective: Objective
     parameters: FlatParameters
-    optimizer: FusedAdam
+    optimizer: FusedAdam | OwnOptimizer
     streams: RandomStreams | None = None
     """Random numbers of the members of a stack; a single network uses torch's global generator."""
     averages: list[Tensor] | None = None
@@ -107,6 +108,12 @@ class TrainingState:
             self.items = StackedItems(data, self.objective.prepare)
         return self.items.batches(shuffled(self.streams.permutations, n_items, epoch_size), size)
 
+    def share_done(self, data: TrainingData, n_batches: int) -> float:
+        """Return which share of all steps is done, after some batches of the current epoch."""
+        size = self.options.epoch_size or len(data.items)
+        per_epoch = math.ceil(size / self.options.batch_size)
+        return (self.epochs_done + n_batches / per_epoch) / self.options.epochs
+
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of a batch by name."""
         return self.objective.losses(batch)
@@ -120,6 +127,14 @@ class TrainingState:
     def finish_epoch(self, finish: Callable[[list[Record]], None], records: list[Record]) -> None:
         """Call `finish`, which evaluates the members and changes their progress."""
         finish(records)
+
+    def call_user(self) -> None:
+        """Call the user's `on_epoch` with the record of the last epoch; True ends training."""
+        call = self.options.hooks.on_epoch
+        record = {**self.latest_record(), "epochs": self.options.epochs}
+        if call is not None and bool(call(record)):
+            for member in self.members:
+                member.progress.stopped = True
 
     def release(self) -> None:
         """Give every member separate tensors again, on the CPU and in evaluation mode."""
@@ -193,7 +208,7 @@ def stacked_state(
 def _state(members: list[Member], objective: Objective, flat: FlatParameters) -> TrainingState:
     if not flat.vectors:
         raise TrainingError(NOTHING_TO_TRAIN)
-    optimizer = _adam(flat, [member.options for member in members])
+    optimizer = _optimizer(flat, [member.options for member in members])
     state = TrainingState(members, objective, flat, optimizer)
     if state.options.weight_average is not None:
         state.averages = [vector.clone() for vector in flat.vectors]
@@ -202,11 +217,14 @@ def _state(members: list[Member], objective: Objective, flat: FlatParameters) ->
     return state
 
 
-def _adam(flat: FlatParameters, options: Sequence[TrainOptions]) -> FusedAdam:
+def _optimizer(flat: FlatParameters, options: Sequence[TrainOptions]) -> FusedAdam | OwnOptimizer:
     """One optimizer; the rows of members with the same learning rate form one parameter."""
-    groups, start = [], 0
+    make, groups, start = options[0].hooks.optimizer, [], 0
+    rows = flat.rows if make is None else flat.tensors
     for rate, same in groupby(option.lr for option in options):
         stop = start + len(list(same))
-        groups.append((flat.rows(start, stop), rate))
+        groups.append((rows(start, stop), rate))
         start = stop
-    return FusedAdam(groups, options[0].weight_decay)
+    if make is None:
+        return FusedAdam(groups, options[0].weight_decay)
+    return OwnOptimizer(make, [{"params": tensors, "lr": rate} for tensors, rate in groups])

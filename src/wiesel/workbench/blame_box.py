@@ -92,10 +92,10 @@ class BlameBox:
                 lfs = self.desk.space.lf_set
                 off = partial(lfs.switch, voter, False)
                 ui.menu_item("Switch it off", on_click=partial(self._mend, voter, off))
-                if isinstance(entry.lf, (Keywords, Regex)):
-                    narrow = partial(self._narrow, entry.name, entry.lf)
+                if isinstance(entry.rule, (Keywords, Regex)):
+                    narrow = partial(self._narrow, entry.name, entry.rule)
                     ui.menu_item("Narrow it: change its words", on_click=narrow)
-                is_list = isinstance(entry.lf, Keywords) and len(entry.lf.keywords) > 1
+                is_list = isinstance(entry.rule, Keywords) and len(entry.rule.keywords) > 1
                 if is_list and entry.place is not None:
                     split = partial(self._mend, voter, partial(lfs.split, voter))
                     ui.menu_item("Split it: one rule for each word", on_click=split)

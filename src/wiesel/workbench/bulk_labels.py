@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from nicegui import ui
 
+from wiesel.project.settings import SEVERAL_LABELS
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import heading, stored_person
 from wiesel.workbench.texts import cut, words
@@ -42,7 +43,13 @@ class BulkLabels:
         with content, ui.dialog() as dialog, ui.card().style("min-width: 320px"):
             heading(f"Label {len(rows):,} rows")
             words("Each counts as labeled by you. One undo takes all of them back.", "w-faint")
-            choice = ui.select(options, label="Class", with_input=len(options) > _LONG_LIST)
+            is_set = self.desk.space.project.task == SEVERAL_LABELS
+            choice = ui.select(
+                options,
+                label="Labels; leave it empty for none" if is_set else "Class",
+                with_input=len(options) > _LONG_LIST,
+                multiple=is_set,
+            )
             choice.props("outlined dense").classes("label-all-class").style("width: 100%")
             button = ui.button(
                 "Label them", on_click=lambda: self._label(dialog, choice, person, rows)
@@ -52,13 +59,17 @@ class BulkLabels:
         dialog.open()
 
     async def _label(self, dialog: Any, choice: Any, person: str, rows: Any) -> None:
-        if choice.value not in self.desk.space.labels:
+        if choice.value is None:
             return
         dialog.close()
-        if not await work(self._keep, rows, choice.value, person):
+        answers = self.desk.space.answers
+        text = await work(answers.written, choice.value)
+        if text is None or not await work(self._keep, rows, text, person):
             return
         with ui.context.client.content, ui.dialog() as undo, ui.card():
-            words(f"{len(rows):,} rows are labeled {cut(choice.value, 40)}.", "label-all-done")
+            words(
+                f"{len(rows):,} rows are labeled {cut(answers.shown(text), 40)}.", "label-all-done"
+            )
             with ui.element("div").classes("w-row"):
                 back = ui.button("Undo", on_click=lambda: self._undo(undo, person))
                 back.props("flat no-caps")

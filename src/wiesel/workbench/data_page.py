@@ -8,7 +8,6 @@ import numpy as np
 from nicegui import ui
 
 from wiesel.guidance import ItemFilter
-from wiesel.guidance.labeling_order import reading_disagreement
 from wiesel.guidance.suggesting import rule_words
 from wiesel.workbench.bulk_labels import BulkLabels
 from wiesel.workbench.chips import chip
@@ -16,6 +15,7 @@ from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, empty_state, keep_in_address, table
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.row_view import open_row
+from wiesel.workbench.send_box import SendBox
 from wiesel.workbench.texts import cut, percent, shown, words
 
 __all__ = ["DataPage"]
@@ -29,6 +29,7 @@ _LONG_LIST = 15
 _CLASS = "class "
 """Tells the class `unknown` from rows without a gold label."""
 _SURE = {"low": (0.0, 0.6), "middle": (0.6, 0.9), "high": (0.9, 1.0)}
+_DISPUTED = 100
 _VOTES = {_ANY: "any votes", "covered": "with votes", "uncovered": "without votes"}
 _VOTES |= {"conflict": "in conflict"}
 
@@ -57,7 +58,7 @@ class DataPage:
         self.source = ""
         """The model whose predictions are shown."""
         self.rows: Any = np.arange(len(desk.space.splits[self.split]))
-        self.bulk = BulkLabels(desk, self._show)
+        self.bulk, self.send = BulkLabels(desk, self._show), SendBox(desk)
         found = desk.selected(self.number)
         if found is not None:
             self.split, self.chosen, self.title = found.split, found.rows, found.title
@@ -208,16 +209,16 @@ class DataPage:
                 empty_state("No rows match", "Remove a filter to see more rows.")
                 return
             with table(("text", False), ("votes", False), ("predicted", False), ("gold", False)):
-                for place, text, votes, predicted, confidence, gold in cells:
-                    self._row(place, text, votes, (predicted, confidence), gold)
+                for cell in cells:
+                    self._row(*cell)
 
     def _row(
         self,
         place: int,
         text: str,
         votes: dict[str, int],
-        predicted: tuple[str, float],
-        gold: str,
+        predicted: tuple[tuple[str, float], ...],
+        gold: tuple[str, ...] | None,
     ) -> None:
         with ui.element("tr").classes("w-open").props('tabindex="0"') as row:
             words(text, tag="td").props('dir="auto"')
@@ -225,11 +226,13 @@ class DataPage:
                 for name, count in votes.items():
                     chip(self.desk, name, f"{count} ")
             with ui.element("td"):
-                if predicted[0]:
-                    chip(self.desk, predicted[0], f"{percent(predicted[1])} ")
+                for name, share in predicted:
+                    chip(self.desk, name, f"{percent(share)} ")
             with ui.element("td"):
-                if gold:
-                    chip(self.desk, gold)
+                for name in gold or ():
+                    chip(self.desk, name)
+                if gold == ():
+                    words("none", "w-faint")
         opening = partial(self._open, place)
         row.on("click", opening)
         row.on("keydown.enter", opening)
@@ -242,35 +245,22 @@ class DataPage:
         column = self._column()
         texts = self.desk.space.splits[self.split].rows[column]
         places = map(int, self._on_page())
-        return [(place, cut(texts[place]), {}, "", 0.0, "") for place in places]
+        return [(place, cut(texts[place]), {}, (), None) for place in places]
 
     def _column(self) -> str:
         return self.desk.space.text_column or self.desk.space.splits[self.split].rows.columns[0]
 
     def _cells(self, places: Any) -> list[tuple[Any, ...]]:
         """Return the cells of the table rows: plain text and numbers."""
-        space = self.desk.space
-        part, votes = space.splits[self.split], space.cast.by_split.get(self.split)
-        column = self._column()
+        texts = self.desk.space.splits[self.split].rows[self._column()]
         found = self.desk.predictions(self.split)
         self.source = "" if found is None else found.source
-        gold = space.gold if self.split == "train" else part.gold
-        names = space.labels.names
-        counts = None if votes is None else votes[np.asarray(places, dtype=np.int64)].counts()
-        cells = []
-        for number, place in enumerate(map(int, places)):
-            vote_counts = (
-                {}
-                if counts is None
-                else {names[k]: round(c) for k, c in enumerate(counts[number]) if round(c)}
-            )
-            predicted = ("", 0.0)
-            if found is not None:
-                named = int(found.predicted[place])
-                predicted = names[named], float(found.proba[place][named])
-            known = "" if gold[place] < 0 else names[gold[place]]
-            cells.append((place, cut(part.rows[column][place]), vote_counts, *predicted, known))
-        return cells
+        rows = [int(place) for place in places]
+        marks = self.desk.space.marks(self.split, rows, found)
+        return [
+            (place, cut(texts[place]), own.votes, own.predicted, own.gold)
+            for place, own in zip(rows, marks, strict=True)
+        ]
 
     def _show_note(self) -> None:
         self.note.clear()
@@ -284,11 +274,15 @@ class DataPage:
             if self.chosen is not None:
                 words(f"— {shown(self.title)}", "w-faint")
                 ui.button("show all", on_click=self._all).props("flat dense no-caps")
-            if self.split == "train" and n_found and (self.chosen is not None or self.filters):
+            some = n_found and (self.chosen is not None or self.filters)
+            if self.split == "train" and some and self.desk.space.answers.in_bulk:
                 label = ui.button(
                     f"Label all {n_found:,}", on_click=lambda: self.bulk.ask(self.rows)
                 )
                 label.props("flat dense no-caps").classes("label-all")
+            if n_found:
+                send = ui.button("Send to …", on_click=lambda: self.send.ask(self.split, self.rows))
+                send.props("flat dense no-caps").classes("send-rows")
         last = max(0, (n_found - 1) // _PAGE)
         self.where.set_text(f"page {self.page + 1:,} of {last + 1:,}")
         self.back.set_enabled(self.page > 0)
@@ -343,9 +337,10 @@ class DataPage:
             for cluster in space.clusters()[:5]:
                 name = ", ".join(cluster.words[:4]) or "no typical words"
                 found.append((cut(name, 60), cluster.rows, f"{len(cluster):,} rows without a vote"))
-            apart = reading_disagreement(space.votes, space.features)
-            order = np.argsort(-apart, kind="stable")[:100]
-            found.append(("label models disagree", order, "the 100 most disputed rows"))
+            disputed = space.disputed(_DISPUTED)
+            if len(disputed):
+                hint = f"the {len(disputed)} most disputed rows"
+                found.append(("label models disagree", disputed, hint))
         return found
 
     def _next_suggested(self) -> list[tuple[str, Any, str]]:

@@ -6,23 +6,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from nicegui import run, ui
 
 from wiesel.errors import DataError, WieselError, message_for
-from wiesel.evaluation.metrics import predicted_classes
-from wiesel.guidance import ItemFacts, Suggestion
+from wiesel.guidance import Suggestion
 from wiesel.io import FilePath
+from wiesel.labels import ABSTAIN
 from wiesel.project.lf_set import WORKBENCH_FOLDER
-from wiesel.project.run_views import view_run
+from wiesel.project.rows import positions
+from wiesel.project.run_views import Predictions
 from wiesel.project.runs import KeptRun, kept_runs
 from wiesel.project.settings import Project, in_project_words
-from wiesel.project.vectors import check_inputs
-from wiesel.project.workspace import Workspace, positions
+from wiesel.project.workspace import Workspace, open_workspace
 from wiesel.saving import write_json
 from wiesel.workbench.jobs import Jobs
 
@@ -34,16 +33,6 @@ _COUNTED = 20
 """The steps are not counted further."""
 _MOMENT = 3.0
 """Seconds before values that pages may need are computed in advance."""
-
-
-class Predictions(NamedTuple):
-    """What a model says of all rows of a split."""
-
-    proba: npt.NDArray[np.float64]
-    predicted: npt.NDArray[np.int64]
-    """Class indices; with a threshold, these need not be the most probable classes."""
-    source: str
-    """The model, in words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +61,9 @@ class Desk:
     @classmethod
     def open(cls, project: Project | FilePath) -> "Desk":
         """Open a project: read its rows; compute everything else on first use."""
-        space = Workspace(project)
+        space = open_workspace(project)
         # On the pages, the error would come again and again, and votes would never be ready.
-        check_inputs(space.project, space.splits)
+        space.check()
         return cls(space)
 
     def close(self) -> None:
@@ -130,28 +119,17 @@ class Desk:
             found = self._of_run(latest, split)
             if found is not None:
                 return found
-        preview = self.space.preview
-        if preview is None:
-            return None
-        vectors = self.space.vectors.by_split
-        proba = preview.proba if split == "train" else preview.predict_proba(vectors[split])
-        return Predictions(proba, predicted_classes(proba), "preview")
+        return self.space.previewed(split)
 
-    def facts(self, split: str) -> ItemFacts:
+    def facts(self, split: str) -> Any:
         """Return the facts about a split's rows that filters use."""
-        part = self.space.splits[split]
-        votes = self.space.cast.by_split.get(split)
-        gold = self.space.gold if split == "train" else part.gold
-        found = self.predictions(split)
-        if found is None:
-            return ItemFacts(part.rows, votes, None, gold)
-        return ItemFacts(part.rows, votes, found.proba, gold, found.predicted)
+        return self.space.facts_of(split, self.predictions(split))
 
     def _of_run(self, run: KeptRun, split: str) -> Predictions | None:
         key = (run.name, split)
         if key not in self._of_runs:
             try:
-                view = view_run(run, split, self.space.labels)
+                view = self.space.view(run, split)
             except DataError:  # it has none for these rows and classes
                 self._of_runs[key] = None
                 return None
@@ -170,11 +148,13 @@ class Desk:
         votes = self.space.votes
         return list(votes.voters) if votes.n_votes else []
 
-    def rows_of(self, voter: str) -> Any:
-        """Return the training rows that a voter votes on; none if it is switched off."""
-        votes = self.space.votes
-        there = voter in votes.voters
-        return np.flatnonzero(votes.select([voter]).covered) if there else np.empty(0, np.int64)
+    def conflicting_rows(self, first: str, second: str) -> Any:
+        """Return the training rows on which two voters disagree."""
+        votes, rows = self.space.vote_cells()
+        if not {first, second} <= set(votes.voters):
+            return np.empty(0, np.int64)  # one of them is gone or switched off
+        one, other = votes.select([first, second]).dense().T
+        return np.unique(rows[(one != ABSTAIN) & (other != ABSTAIN) & (one != other)])
 
     def suggested(self, n: int) -> list[Suggestion]:
         """Return suggested labeling functions; none if there is too little evidence."""

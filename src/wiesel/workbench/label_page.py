@@ -44,6 +44,9 @@ _PAUSE = 0.6
 class LabelPage:
     """Rows to label, one after the other."""
 
+    hint = "Number keys label"
+    """What the keys do that give answers."""
+
     def __init__(self, desk: Desk, query: Mapping[str, str]) -> None:
         self.desk = desk
         self.person = ""
@@ -104,13 +107,17 @@ class LabelPage:
         with self.row:
             self.reason = words("", "w-faint", "label-reason")
             self.content = ui.element("div").classes("w-stack")
-            self.buttons = ui.element("div").classes("w-row label-buttons")
-            if self.is_many:
-                self._build_finder()
+            self._build_answers()
             with ui.element("div").classes("w-row"):
                 ui.button("Skip (S)", on_click=partial(self.answer, None)).props("flat no-caps")
                 ui.button("Undo (U)", on_click=self.undo).props("flat no-caps")
             self.count = words("", "w-faint", "label-count")
+
+    def _build_answers(self) -> None:
+        """Build what answers are given with."""
+        self.buttons = ui.element("div").classes("w-row label-buttons")
+        if self.is_many:
+            self._build_finder()
         self._show_buttons()
 
     def _build_finder(self) -> None:
@@ -200,13 +207,12 @@ class LabelPage:
         row, column = space.train.rows.row(request["row"], named=True), space.text_column
         self.reason.set_text(f"Row {cut(row['id'], 40)}: {request['reason']}")
         self.count.set_text(
-            f"{self.done} labeled in this session. Number keys label, S skips, U undoes, "
+            f"{self.done} labeled in this session. {self.hint}, S skips, U undoes, "
             "? lists all keys."
         )
         self.content.clear()
         with self.content:
-            if column is not None:
-                marked(str(row[column] or ""), [])
+            self._show_text(request, str(row[column] or "") if column is not None else None)
             for name in [n for n in row if n not in ("id", column)]:
                 words(f"{cut(name, 40)}: {cut(row[name])}")
         if self.is_many and self.proba is not None:
@@ -216,6 +222,11 @@ class LabelPage:
                 self.keys = keys
                 self._show_buttons()
 
+    def _show_text(self, request: dict[str, Any], text: str | None) -> None:
+        """Show the text of a row, if it has one."""
+        if text is not None:
+            marked(text, [])
+
     def _show_buttons(self) -> None:
         self.buttons.clear()
         with self.buttons:
@@ -224,6 +235,7 @@ class LabelPage:
 
     def _label_button(self, label: str, key: str = "") -> None:
         button = ui.button(on_click=partial(self.answer, label)).props("unelevated no-caps")
+        button.classes("w-class")
         button.style(f"background: {shade(self.desk.space.labels, label)} !important")
         with button:
             words(cut(label, 40))

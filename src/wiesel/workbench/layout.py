@@ -7,12 +7,13 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
+from wiesel.project.settings import SEVERAL_LABELS, SPANS
 from wiesel.workbench.desk import Desk
 from wiesel.workbench.first_steps import FirstSteps, close_first_steps
 from wiesel.workbench.problem_banner import ProblemBanner
 from wiesel.workbench.texts import link, words
 
-GRAY = "#8a939c"
+GRAY = "#77818b"
 COLORS = ["#4a90c4", "#cf7440", "#4fa574", "#9c72bd", "#b8941f", "#4b9fa9", "#bd5f86"]
 """Colors of chart lines, on a light and on a dark page."""
 AXIS = {
@@ -57,6 +58,27 @@ KEYS = {
     | {"/": "find a class, if there are more than nine", "Enter": "take the first class found"},
 }
 """The keys of each page; Tab and Shift-Tab go through everything else."""
+_LABEL_KEYS = {
+    SEVERAL_LABELS: {
+        "1 to 9": "choose this label, or take it back",
+        "Enter": "save the chosen labels, or none of them",
+        "S": "skip",
+        "U": "undo the last answer",
+        "/": "find a label, if there are more than nine",
+    },
+    SPANS: {
+        "← → ↑ ↓": "go to another word",
+        "Shift": "with an arrow, choose several words",
+        "1 to 9": "mark the chosen words with this label",
+        "Backspace": "remove the mark",
+        "Ctrl Z": "take back the last mark",
+        "P": "take over what the model, or else the voters, mark",
+        "Enter": "save the text with its marks, or with none",
+        "S": "skip",
+        "U": "undo the last answer",
+    },
+}
+"""The keys of the page Label, for other kinds of tasks than one label."""
 
 CSS = """
 :root { --w-line: #d8dde3; --w-soft: #f4f6f8; --w-faint: #5c6670; --w-mark: #ffe08a;
@@ -66,6 +88,7 @@ body.body--dark { --w-line: #3a424b; --w-soft: #22282e; --w-faint: #a3adb8; --w-
 body { --q-primary: #28597a !important; }
 body.body--dark { --q-primary: #8fc1e3 !important; }
 body.body--dark .q-btn.bg-primary .q-btn__content { color: #10202c; }
+body .q-btn.w-class .q-btn__content { color: #fff !important; }
 body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .nicegui-content { padding: 0; }
 .w-bar { background: var(--w-soft) !important; color: var(--w-ink) !important;
@@ -113,7 +136,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-search { grid-column: span 2; }
 .w-toggle { border: 1px solid var(--w-line); border-radius: 4px; flex-wrap: wrap; }
 .w-toggle .q-btn { padding: 2px 12px; }
-.lf-table td, .results td { vertical-align: middle; }
+.lf-table td, .results td, .conflict-list td { vertical-align: middle; }
 .w-main a { color: var(--w-accent); }
 .map-parts, .map-parts .q-btn { display: flex; flex-direction: column; align-items: flex-start; }
 .first-steps { border-left: 3px solid var(--w-accent); }
@@ -145,6 +168,19 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-name-cell { white-space: nowrap; }
 .w-key { border: 1px solid var(--w-line); border-radius: 4px; padding: 0 6px; font-size: 12px;
   margin-left: 6px; }
+.marker { display: flex; flex-direction: column; gap: 10px; }
+.marker-text { line-height: 2.1; user-select: none; touch-action: pan-y; cursor: text; padding: 4px;
+  border-radius: 6px; max-height: 60vh; }
+.marker-text:focus-visible { outline: 2px solid var(--w-accent); }
+.w-text mark.marker-span { border-bottom: 3px solid; border-radius: 4px; padding: 3px 1px; }
+.marker-label { color: #fff; font-size: 11px; border-radius: 4px; padding: 0 4px; margin-left: 4px;
+  vertical-align: 1px; white-space: nowrap; }
+.marker-chosen { background: var(--w-accent); color: var(--w-page); border-radius: 2px; }
+.marker-button { border: 0; border-radius: 4px; color: #fff; padding: 7px 12px; font: inherit;
+  font-size: 14px; cursor: pointer; }
+.marker-plain { background: transparent !important; color: var(--w-ink);
+  border: 1px solid var(--w-line); }
+.marker-save { border-color: var(--w-accent); color: var(--w-accent); font-weight: 600; }
 @media (max-width: 800px) {
   .w-columns { grid-template-columns: minmax(0, 1fr); }
   .first-step-done, .first-step-later { display: none; }
@@ -172,20 +208,23 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
     with ui.header(elevated=False).classes("w-bar").props('role="navigation"'):
         words(desk.space.project.name, "w-name")
         for address, name in PAGES:
+            if address == "/map" and not desk.space.has_map:
+                continue
             tab = link("Crowd" if address == "/lfs" and desk.space.has_crowd else name, address)
             if address == path:
                 tab.props('aria-current="page"')
-        _keys_button(path)
+        _keys_button(path, desk.space.project.task)
     with ui.element("main").classes("w-main"):
         ProblemBanner(desk).build()
         FirstSteps(desk, path).build()
         yield
 
 
-def _keys_button(path: str) -> None:
+def _keys_button(path: str, kind: str) -> None:
     with ui.dialog() as dialog, ui.card().style("min-width: 320px"):
         heading("Keys")
-        keys = {**KEYS.get(path, {}), "Tab": "go to the next button or field", "?": "this list"}
+        own = _LABEL_KEYS.get(kind, KEYS["/label"]) if path == "/label" else KEYS.get(path, {})
+        keys = {**own, "Tab": "go to the next button or field", "?": "this list"}
         with table(("key", False), ("what it does", False)):
             for key, meaning in keys.items():
                 with ui.element("tr"):

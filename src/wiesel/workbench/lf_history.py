@@ -40,7 +40,7 @@ class HistoryBox:
         states = await work(self.desk.space.lf_set.history, quiet=True) or []
         self.now.clear()
         with self.now:
-            words(_sentence(figures, silent), tag="p")
+            words(_sentence(figures, silent, self.desk.space.has_preview), tag="p")
         self.curve.options.update(_options(states))
         self.curve.update()
         self.back.set_enabled(len(states) > 1)
@@ -58,14 +58,20 @@ class HistoryBox:
             await self.on_changed()
 
 
-def _sentence(figures: dict[str, float], silent: Sequence[str]) -> str:
+def _sentence(figures: dict[str, float], silent: Sequence[str], has_preview: bool) -> str:
+    if figures.get("lfs") and not has_preview:
+        return (
+            f"{figures['lfs']:.0f} voters mark something in {percent(figures['coverage'])} of the "
+            "texts. A tagger has no preview: train one to see how good it is."
+        )
     if not figures.get("lfs"):
         return "Write a labeling function to see a preview: a linear model on the features."
     summary = f"{figures['lfs']:.0f} voters cover {percent(figures['coverage'])} of the rows. "
-    if "accuracy" in figures:
+    shown = [name for name in figures if f"{name}_low" in figures]
+    if shown:
+        values = [f"the {figure_name(name)} {_interval(figures, name)}" for name in shown]
         return (
-            f"{summary}A linear model trained on their votes has the accuracy "
-            f"{_interval(figures, 'accuracy')} and the macro F1 {_interval(figures, 'macro_f1')} "
+            f"{summary}A linear model trained on their votes has {' and '.join(values)} "
             f"on {figures['labeled']:.0f} labeled rows."
         )
     if silent:
@@ -92,7 +98,8 @@ def _options(states: list[Snapshot]) -> dict[str, Any]:
                 for state in states
             ],
         }
-        for name in ("accuracy", "macro_f1", "coverage")
+        for name in ("accuracy", "micro_f1", "macro_f1", "coverage")
+        if name == "coverage" or any(name in state.figures for state in states)
     ]
     return {
         "animation": False,

@@ -7,11 +7,11 @@ from nicegui import ui
 
 from wiesel.errors import WieselError, listed
 from wiesel.guidance import LFPreview, lfs_from_selection
+from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.guidance.suggesting import rule_words
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Regex, keywords, regex
 from wiesel.lfs.trying import matched_spans
-from wiesel.project.workspace import RuleEffect
 from wiesel.threads import map_in_threads
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import table
@@ -49,7 +49,7 @@ class LFMaker:
 
     def build(self) -> None:
         """Show the box."""
-        names = {name: cut(name, 40) for name in self.desk.space.labels}
+        names = {name: cut(text, 40) for name, text in self.desk.space.rule_labels.items()}
         first = next(iter(names))
         with ui.element("div").classes("w-row lf-editing") as self.changing:
             self.title = words("")
@@ -202,10 +202,7 @@ class LFMaker:
 
     async def _add(self, rule: LabelRule) -> None:
         lfs = self.desk.space.lf_set
-        if self.editing:
-            done = await work(lfs.replace, self.editing, rule.renamed(self.editing))
-        else:
-            done = await work(lfs.add, rule)
+        done = await work(self.desk.space.add_rule, rule, self.editing)
         if done is None:
             return
         ui.notify(f"{done} is in {lfs.rules_file.name if lfs.rules_file else 'the rules'}")

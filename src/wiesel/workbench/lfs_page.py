@@ -5,10 +5,10 @@ from typing import Any
 
 from nicegui import ui
 
-from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.project.lf_set import LFEntry
 from wiesel.workbench.chips import chip
+from wiesel.workbench.conflict_box import ConflictBox
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, empty_state, heading
 from wiesel.workbench.lf_history import HistoryBox
@@ -62,9 +62,12 @@ class LFsPage:
                     self.maker.build()
                 with card("Findings"):
                     self.findings = ui.element("div").style("min-height: 60px")
+                self.conflicts = ConflictBox(self.desk)
+                self.conflicts.build()
             with ui.element("div").classes("w-stack"):
                 self.queue = LFQueue(self.desk, self.refresh)
-                self.queue.build()
+                if self.desk.space.has_preview:  # nothing is proposed without one
+                    self.queue.build()
                 self.history = HistoryBox(self.desk, self.refresh)
                 self.history.build()
         ui.timer(0.01, self._first, once=True)
@@ -72,13 +75,15 @@ class LFsPage:
 
     async def _first(self) -> None:
         await self.refresh()
-        await self.queue.load()
+        if self.desk.space.has_preview:
+            await self.queue.load()
 
     async def _follow(self) -> None:
         """Show changes made elsewhere: a Python file in an editor, a rule in another browser."""
         if await work(self.desk.follow_files, quiet=True) or self.version != self.desk.version:
             await self.refresh()
-            await self.queue.follow()
+            if self.desk.space.has_preview:
+                await self.queue.follow()
 
     async def refresh(self) -> None:
         """Show the current statistics."""
@@ -89,6 +94,7 @@ class LFsPage:
             return
         *self.shown, sentences = found
         self._show_table(*self.shown)
+        await self.conflicts.refresh()
         self.findings.clear()
         with self.findings:
             for sentence in sentences:
@@ -196,7 +202,7 @@ class LFsPage:
         switch.props("dense").props["aria-label"] = "off" if entry.off else "on"
         look = ui.button(icon="code", on_click=partial(self._look, entry))
         look.props('flat dense round aria-label="Show its source"')
-        if isinstance(entry.lf, (Keywords, Regex)):
+        if isinstance(entry.rule, (Keywords, Regex)):
             edit = ui.button(icon="edit", on_click=partial(self._edit, entry))
             edit.props('flat dense round aria-label="Change it"')
         if entry.place is not None:
@@ -216,12 +222,13 @@ class LFsPage:
             ui.notify(f"{entry.name} is removed; Undo brings it back.")
 
     async def _edit(self, entry: LFEntry) -> None:
-        if isinstance(entry.lf, LabelRule):
-            await self.maker.edit(entry.name, entry.lf)
+        rule = self.desk.space.shown_rule(entry)
+        if rule is not None:
+            await self.maker.edit(entry.name, rule)
             self.maker.input.run_method("focus")
 
     async def _rows(self, name: str) -> None:
-        rows = await work(self.desk.rows_of, name)
+        rows = await work(self.desk.space.rows_of, name)
         if rows is None or not len(rows):
             ui.notify(f"{name} votes on no row.")
             return

@@ -6,27 +6,34 @@ from typing import Any
 from fastapi import Request
 from nicegui import ui
 
+from wiesel.project.settings import ONE_LABEL, SEVERAL_LABELS, SPANS
 from wiesel.workbench.crowd_page import CrowdPage
 from wiesel.workbench.data_page import DataPage
 from wiesel.workbench.desk import Desk
 from wiesel.workbench.entrance import Entrance, EntrancePage
 from wiesel.workbench.label_page import LabelPage
+from wiesel.workbench.label_sets_page import LabelSetPage
 from wiesel.workbench.layout import PAGES, frame
 from wiesel.workbench.lfs_page import LFsPage
 from wiesel.workbench.map_page import MapPage
+from wiesel.workbench.mark_page import MarkPage
 from wiesel.workbench.results_page import ResultsPage
 from wiesel.workbench.train_page import TrainPage
 
 __all__ = ["add_pages"]
 
 
+_LABEL_PAGES = {ONE_LABEL: LabelPage, SEVERAL_LABELS: LabelSetPage, SPANS: MarkPage}
+"""What rows are labeled with, by kind of task."""
+
+
 def add_pages(entrance: Entrance) -> None:
     """Add the six pages; while there is no project, the way to one is in their place."""
     builders: dict[str, Callable[[Desk, dict[str, str]], Any]] = {
         "/": DataPage,
-        "/map": MapPage,
+        "/map": lambda desk, query: (MapPage if desk.space.has_map else DataPage)(desk, query),
         "/lfs": lambda desk, query: (CrowdPage if desk.space.has_crowd else LFsPage)(desk),
-        "/label": LabelPage,
+        "/label": lambda desk, query: _LABEL_PAGES[desk.space.project.task](desk, query),
         "/train": lambda desk, query: TrainPage(desk),
         "/results": lambda desk, query: ResultsPage(desk, query.get("run", "")),
     }

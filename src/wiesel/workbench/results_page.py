@@ -9,16 +9,19 @@ from nicegui import ui
 
 from wiesel.evaluation.comparison import mcnemar
 from wiesel.evaluation.intervals import paired_interval
+from wiesel.io import Split
 from wiesel.project.labels import missing_dev_labels
 from wiesel.project.next_steps import NextStep, next_steps
+from wiesel.project.rows import part_of, positions
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
 from wiesel.project.slices import ErrorBucket, error_buckets
-from wiesel.project.workspace import positions
+from wiesel.votes import VoteMatrix
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import AXIS, COLORS, GRAY, card, empty_state, table
+from wiesel.workbench.send_box import SendBox
 from wiesel.workbench.texts import cut, figure_name, percent, words
 
 __all__ = ["ResultsPage"]
@@ -60,6 +63,8 @@ class ResultsPage:
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
+        self.places: Any = None
+        """The training rows that are the dev rows of the run, because people labeled them here."""
 
     def build(self) -> None:
         """Show the page."""
@@ -83,6 +88,8 @@ class ResultsPage:
                     "flat dense no-caps"
                 )
             ui.button("Download model", on_click=self._download_model).props("flat dense no-caps")
+            send = ui.button("Send to an annotation tool", on_click=self._send)
+            send.props("flat dense no-caps").classes("send-rows")
         self.place = ui.element("div").classes("results").style("min-height: 400px; width: 100%")
         ui.timer(0.01, self.refresh, once=True)
 
@@ -160,7 +167,7 @@ class ResultsPage:
 
     def _go(self, step: NextStep, page: str) -> None:
         if step.kind == "rows":
-            page = self.desk.select(step.split, step.rows, step.text)
+            page = self.desk.select(*self._in_data(step.split, step.rows), step.text)
         ui.navigate.to(page)
 
     def _view(self) -> tuple[RunView, Any, list[str], list[ErrorBucket], list[NextStep]]:
@@ -169,15 +176,19 @@ class ResultsPage:
         splits = [name for name in ("test", "dev", "train") if name in there]
         if self.split not in splits:
             self.split = splits[0]
-        view = view_run(run, self.split, labels)
+        view = self.desk.space.view(run, self.split)
+        self.places = None
+        if self.split not in self.desk.space.splits:
+            known = positions(self.desk.space.train.ids, view.ids.to_list())
+            self.places = np.array([known.get(item, -1) for item in view.ids], dtype=np.int64)
         space = self.desk.space
         if not view.has_gold:
             return view, None, splits, [], next_steps(space, run, view, None, [])
         buckets = error_buckets(
             view.gold,
             view.predicted,
-            space.splits[view.split],
-            space.cast.by_split.get(view.split),
+            self._data(view.split),
+            self._votes(view.split),
             labels.names,
             space.text_column or "",
         )
@@ -197,6 +208,21 @@ class ResultsPage:
             with box, card("Before you read the figures"):
                 for sentence in sentences:
                     words(str(sentence), "run-uncertain", tag="p")
+
+    def _data(self, split: str) -> Split:
+        """Return the rows of a split; dev rows that people labeled here are training rows."""
+        space = self.desk.space
+        return space.splits[split] if self.places is None else part_of(space.train, self.places)
+
+    def _votes(self, split: str) -> VoteMatrix | None:
+        votes = self.desk.space.cast.by_split
+        return votes.get(split) if self.places is None else votes["train"][self.places]
+
+    def _in_data(self, split: str, rows: Any) -> tuple[str, Any]:
+        """Return the split and the rows by which other pages know some rows of this view."""
+        if self.places is None or split != self.split:
+            return split, rows
+        return "train", self.places[np.asarray(rows, dtype=np.int64)]
 
     def _beside(self) -> None:
         """Show all methods and baselines of the run, beside which a figure means something."""
@@ -326,7 +352,7 @@ class ResultsPage:
         button.set_enabled(len(rows) > 0)
 
     def _open(self, split: str, rows: Any, title: str) -> None:
-        ui.navigate.to(self.desk.select(split, rows, title))
+        ui.navigate.to(self.desk.select(*self._in_data(split, rows), title))
 
     def _calibration(self, view: RunView, report: Any) -> None:
         bins = report.calibration
@@ -372,7 +398,7 @@ class ResultsPage:
             with ui.element("div"):
                 self._open_button(view, f"all {len(wrong):,} errors", wrong, "errors")
             column = self.desk.space.text_column
-            rows = self.desk.space.splits[view.split].rows
+            rows = self._data(view.split).rows
             for place in map(int, wrong[:_LISTED]):
                 predicted = view.labels.names[view.predicted[place]]
                 text = cut(rows[column][place], 90) if column else view.ids[place]
@@ -383,7 +409,9 @@ class ResultsPage:
 
     async def _blame(self, view: RunView, place: int, label: str) -> None:
         cell = view.confusion_rows(view.gold[place], view.predicted[place])
-        await self.blame.show(view.split, place, label, view.labels.names[view.gold[place]], cell)
+        right = view.labels.names[view.gold[place]]
+        split, rows = self._in_data(view.split, np.append(cell, place))
+        await self.blame.show(split, int(rows[-1]), label, right, rows[:-1])
 
     def _compare(self) -> None:
         others = {name: _title(run) for name, run in self.runs.items() if name != self.name}
@@ -431,7 +459,7 @@ class ResultsPage:
         A column `text` has what the rows say, those that one of the two gets right first.
         """
         frame = compare_runs(self.runs[self.name], self.runs[name], self.split)
-        split, column = self.desk.space.splits[self.split], self.desk.space.text_column
+        split, column = self._data(self.split), self.desk.space.text_column
         places = positions(split.ids, frame["id"].to_list())
         texts = [
             cut(split.rows[column][places[item]], 160) if column and item in places else item
@@ -467,6 +495,11 @@ class ResultsPage:
                 with ui.element("tr"):
                     words(cut(voter, 50), tag="td")
                     words(f"{weight:.2f}", "w-number", tag="td")
+
+    def _send(self) -> None:
+        if self.split:
+            rows = np.arange(len(self._data(self.split)))
+            SendBox(self.desk).ask(*self._in_data(self.split, rows))
 
     async def _download(self, file: str) -> None:
         path = self.runs[self.name].folder / file

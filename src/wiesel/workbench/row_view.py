@@ -12,6 +12,7 @@ from nicegui.events import KeyEventArguments
 from wiesel.errors import WieselError
 from wiesel.explain import Explanation
 from wiesel.lfs.trying import matched_spans
+from wiesel.project.run_views import RowMarks
 from wiesel.project.runs import kept_runs
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
@@ -36,13 +37,11 @@ class RowFacts:
     """The parts of the text column that labeling functions matched."""
     votes: list[tuple[str, str, float]]
     """Voter, class, and trust in the voter (NaN if unknown)."""
-    soft_label: list[float] | None
-    proba: list[float] | None
-    predicted: int
-    """The predicted class; -1 without a prediction."""
+    soft_labels: tuple[tuple[str, float], ...]
+    """What the votes say together, each label with its share."""
+    marks: RowMarks
     source: str
     """The model that predicts."""
-    gold: str
 
 
 def row_facts(desk: Desk, split: str, place: int) -> RowFacts:
@@ -50,28 +49,17 @@ def row_facts(desk: Desk, split: str, place: int) -> RowFacts:
     space = desk.space
     part = space.splits[split]
     row = part.rows.row(place, named=True)
-    votes = space.cast.by_split.get(split)
-    preview = space.preview
-    found, spans = [], []
-    if votes is not None and votes.n_votes:
-        own = votes[place]
-        for voter, label in zip(own.voter_index, own.class_index, strict=True):
-            trust = float("nan") if preview is None else float(preview.trust[voter])
-            found.append((votes.voters[voter], space.labels.names[label], trust))
-        spans = _spans(desk, row, {name for name, _, _ in found})
+    found = space.votes_on(split, place)
+    spans = _spans(desk, row, {name for name, _, _ in found})
     predictions = desk.predictions(split)
-    gold = space.gold[place] if split == "train" else part.gold[place]
-    soft = preview.soft_labels[place].tolist() if preview is not None and split == "train" else None
     return RowFacts(
         str(row["id"]),
         row,
         spans,
         found,
-        soft if found else None,
-        None if predictions is None else predictions.proba[place].tolist(),
-        -1 if predictions is None else int(predictions.predicted[place]),
+        space.soft_labels_of(split, place) if found else (),
+        space.marks(split, [place], predictions)[0],
         "" if predictions is None else predictions.source,
-        "" if gold < 0 else space.labels.names[gold],
     )
 
 
@@ -250,16 +238,17 @@ def _other_columns(desk: Desk, facts: RowFacts) -> None:
 
 
 def _verdict(desk: Desk, facts: RowFacts) -> None:
-    names = desk.space.labels.names
     with ui.element("div").classes("w-row"):
-        if facts.gold:
-            chip(desk, facts.gold, "gold: ")
-        if facts.proba is not None:
-            sure = percent(facts.proba[facts.predicted])
-            chip(desk, names[facts.predicted], f"{facts.source.split()[0]}: {sure} ")
-        if facts.soft_label is not None:
-            best = int(np.argmax(facts.soft_label))
-            chip(desk, names[best], f"votes: {percent(facts.soft_label[best])} ")
+        for name in facts.marks.gold or ():
+            chip(desk, name, "gold: ")
+        if facts.marks.gold == ():
+            words("gold: none", "w-faint")
+        for name, share in facts.marks.predicted:
+            chip(desk, name, f"{facts.source.split()[0]}: {percent(share)} ")
+        if facts.source and not facts.marks.predicted:
+            words(f"{facts.source.split()[0]}: none", "w-faint")
+        for name, share in facts.soft_labels:
+            chip(desk, name, f"votes: {percent(share)} ")
 
 
 def _votes(desk: Desk, facts: RowFacts) -> None:

@@ -37,8 +37,7 @@ from wiesel.label_models.majority_vote import vote_balance
 from wiesel.label_models.vote_products import alignment_offsets
 from wiesel.nn import CNN, Linear
 from wiesel.tasks import OneLabelTask
-from wiesel.tasks.explaining import each_left_out
-from wiesel.tasks.one_label import agreement_weights, mean_agreement
+from wiesel.tasks.one_label import agreement_weights, each_left_out, mean_agreement
 from wiesel.training import seeded
 
 # So few steps may end in one class; here that is no matter.

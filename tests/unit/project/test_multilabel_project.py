@@ -14,9 +14,10 @@ from wiesel import MajorityVote
 from wiesel.cli.main import app
 from wiesel.errors import DataError, ParameterError
 from wiesel.multilabel import MultiLabelSpace, PerLabel, read_multilabel_votes
-from wiesel.project.multilabel import gold_labels, labeled_splits, run_labels
+from wiesel.project.multilabel import SeveralLabelsProject, gold_labels
 from wiesel.project.pipeline import run_project
 from wiesel.project.settings import read_project
+from wiesel.project.workspace import Workspace
 
 WORDS = {
     "sports": ["goal", "match", "team", "coach"],
@@ -105,7 +106,7 @@ def folder(tmp_path_factory) -> Path:
         (place / f"{name}.jsonl").write_text(text)
     test = [{**row, "label": "|".join(row["label"]) or "-"} for row in rows_of(50, "test", rng)]
     pl.DataFrame(test).write_csv(place / "test.csv")
-    run_labels(read_project(place))
+    run_project(read_project(place))
     return place
 
 
@@ -163,6 +164,15 @@ def test_compare_gives_a_row_for_each_method(folder):
     assert answer["on"] == "test"
 
 
+def test_a_model_of_several_labels_is_trained_once(folder):
+    said = []
+    again = run_project(read_project(folder), say=lambda stage, text: said.append(text))
+    assert [run.reused for run in again.trained] == [True, True]
+    assert "weasel, seed 0: reused" in said
+    metrics = json.loads((folder / "out" / "metrics.json").read_text())
+    assert metrics["reused"]["models"] == 2
+
+
 def test_the_verb_run_prints_labels_and_figures(folder, tmp_path):
     changed(folder, tmp_path, "epochs = 6", "epochs = 2")
     text = called("run", tmp_path, "--method", "majority_vote")
@@ -202,18 +212,18 @@ def changed(folder, tmp_path, old, new):
 
 def test_what_a_multilabel_project_cannot_do_is_said(folder, tmp_path):
     with pytest.raises(ParameterError, match="'doctor_net' cannot learn several labels"):
-        run_labels(changed(folder, tmp_path, 'name = "weasel"', 'name = "doctor_net"'))
+        run_project(changed(folder, tmp_path, 'name = "weasel"', 'name = "doctor_net"'))
     with pytest.raises(ParameterError, match="multi = true rows come from files"):
-        run_labels(changed(folder, tmp_path, 'train = "train.jsonl"', 'dataset = "youtube"'))
+        run_project(changed(folder, tmp_path, 'train = "train.jsonl"', 'dataset = "youtube"'))
     with pytest.raises(ParameterError, match="one label per item"):
-        run_project(read_project(folder))
+        Workspace(read_project(folder))
     with pytest.raises(ParameterError, match="'multi' is true or false"):
         changed(folder, tmp_path, "multi = true", 'multi = "yes"')
 
 
 def test_the_report_of_an_ensemble_tells_its_networks_and_epochs_in_words(folder, tmp_path):
     project = changed(folder, tmp_path, "epochs = 6", "epochs = 2\nmembers = 2")
-    run_labels(project, ["majority_vote"])
+    run_project(project, ["majority_vote"])
     page = (tmp_path / "out" / "report.html").read_text()
     assert "2 networks with an output for each label" in page
     assert re.search(r"Epoch \d was kept|kept one of the epochs 1 to 2", page)
@@ -246,7 +256,7 @@ def test_gold_is_read_from_lists_texts_and_columns():
 def test_labels_that_a_table_cannot_name_are_refused(folder, tmp_path, name):
     project = changed(folder, tmp_path, '["sports", "money", "law"]', f'["{name}", "money", "law"]')
     with pytest.raises(ParameterError, match=r"cannot be the name of a label.*Rename it"):
-        labeled_splits(project)
+        SeveralLabelsProject().read(project)
 
 
 def test_a_label_may_have_the_name_of_a_column(folder, tmp_path):
@@ -254,6 +264,6 @@ def test_a_label_may_have_the_name_of_a_column(folder, tmp_path):
     (tmp_path / "dev.jsonl").write_text('{"id": 1, "text": "goal", "label": ["text"]}\n')
     (tmp_path / "test.csv").unlink()
     project = changed(tmp_path, tmp_path, 'test = "test.csv"', "")
-    splits, gold, _, _ = labeled_splits(project)
-    assert splits["train"].rows.columns == ["id", "text"]
-    assert gold["dev"].tolist() == [[1, 0, 0]]
+    rows = SeveralLabelsProject().read(project)
+    assert rows.splits["train"].rows.columns == ["id", "text"]
+    assert rows.truth["dev"].tolist() == [[1, 0, 0]]

@@ -14,7 +14,7 @@ from wiesel.io import read_votes
 from wiesel.project import load_bundle, read_project, run_project
 from wiesel.project.explaining import explain_item
 from wiesel.project.labels import label_store
-from wiesel.project.preparing import prepare
+from wiesel.project.pipeline import prepare
 from wiesel.project.training import train_models
 
 # Two epochs on forty rows may well end in a warning; that is not what is tested here.
@@ -287,7 +287,7 @@ def test_what_is_wrong_is_said_before_any_training(tiny, monkeypatch, file, old,
 
 def test_all_mistakes_of_the_file_are_told_before_anything_is_read(tiny, monkeypatch):
     monkeypatch.setattr(
-        "wiesel.project.preparing.read_splits", lambda *_: pytest.fail("rows were read")
+        "wiesel.project.one_label.read_splits", lambda *_: pytest.fail("rows were read")
     )
     file = tiny / "wiesel.toml"
     for old, new in [
@@ -310,7 +310,7 @@ def test_all_mistakes_of_the_file_are_told_before_anything_is_read(tiny, monkeyp
 
 def test_a_module_without_its_class_is_noticed_first(tiny, monkeypatch):
     monkeypatch.setattr(
-        "wiesel.project.preparing.read_splits", lambda *_: pytest.fail("rows were read")
+        "wiesel.project.one_label.read_splits", lambda *_: pytest.fail("rows were read")
     )
     (tiny / "net.py").write_text("from torch import nn\nclass Net(nn.Module): pass\n")
     change(tiny / "wiesel.toml", 'name = "linear"', 'name = "module:net.py:Nte"')
@@ -387,9 +387,9 @@ def test_models_are_trained_once_for_each_seed(tiny):
 def gold_of_training(folder):
     """What the models of a project learn as gold."""
     prepared = prepare(read_project(folder), lambda stage, text: None)
-    gold = prepared.data.gold
+    gold = prepared.data.kind.gold(prepared.data)
     names = np.array(prepared.data.labels.names)[np.asarray(gold.y)].tolist()
-    return prepared.data, names, list(gold.chosen)
+    return prepared.data.vectors, gold, names, list(gold.chosen)
 
 
 def test_labels_of_some_training_rows_are_learned_with_those_of_dev(tmp_path):
@@ -397,20 +397,20 @@ def test_labels_of_some_training_rows_are_learned_with_those_of_dev(tmp_path):
     frame = pl.read_csv(folder / "train.csv").with_row_index("row")
     some = pl.when(pl.col("row") < 3).then(pl.lit("technical")).alias("label")
     frame.with_columns(some).drop("row").write_csv(folder / "train.csv")
-    data, names, chosen = gold_of_training(folder)
-    assert len(names) == len(data.gold.X) == data.gold.votes.n_items == 12 + 3
+    vectors, gold, names, chosen = gold_of_training(folder)
+    assert len(names) == len(gold.X) == gold.votes.n_items == 12 + 3
     assert names[12:] == ["technical"] * 3
     assert chosen == ["random"] * 12 + ["file"] * 3
-    assert np.array_equal(data.gold.X[12:], data.vectors.train[:3])
+    assert np.array_equal(gold.X[12:], vectors.train[:3])
     change(folder / "wiesel.toml", 'dev = "dev.csv"\n', "")
-    assert gold_of_training(folder)[1:] == (["technical"] * 3, ["file"] * 3)
+    assert gold_of_training(folder)[2:] == (["technical"] * 3, ["file"] * 3)
 
 
 def test_training_rows_that_all_have_a_label_are_the_truth_to_compare_with(tmp_path):
     folder = tiny_project(tmp_path)
     frame = pl.read_csv(folder / "train.csv")
     frame.with_columns(pl.lit("technical").alias("label")).write_csv(folder / "train.csv")
-    assert len(gold_of_training(folder)[1]) == 12
+    assert len(gold_of_training(folder)[2]) == 12
 
 
 def test_all_labels_made_in_the_workbench_are_learned_once(tmp_path):
@@ -421,8 +421,8 @@ def test_all_labels_made_in_the_workbench_are_learned_once(tmp_path):
         store.add(f"m{row}", ("billing", "technical")[row % 2], "ada", purpose="evaluate")
     for row in range(20, 25):
         store.add(f"m{row}", "billing", "ada", purpose="learn")
-    data, names, chosen = gold_of_training(folder)
-    assert len(data.splits["dev"]) == 12
+    vectors, _, names, chosen = gold_of_training(folder)
+    assert len(vectors.by_split["dev"]) == 12
     assert names == ["billing", "technical"] * 6 + ["billing"] * 5
     assert chosen == ["random"] * 12 + ["workbench"] * 5
     outcome, said = run(folder)

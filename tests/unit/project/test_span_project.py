@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tiny_project import tiny_project
 from wiesel.cli.main import app
 from wiesel.errors import ParameterError, WieselError, WieselWarning
+from wiesel.project.pipeline import run_project
 from wiesel.project.settings import read_project
-from wiesel.project.spans import run_spans
+from wiesel.saving import write_json
 
 NAMES, CITIES = ("Ada", "Bob", "Cy", "Dora", "Emil"), ("Bonn", "Paris", "Bath", "Rome", "Oslo")
 PROJECT = """
@@ -68,7 +70,7 @@ def folder(tmp_path_factory) -> Path:
         f"{rng.choice(NAMES)} B-PER\nwas O\nin O\n{rng.choice(CITIES)} B-LOC\n" for _ in "abcde"
     ]
     (place / "test.conll").write_text("\n".join(tagged))
-    run_spans(read_project(place))
+    run_project(read_project(place))
     return place
 
 
@@ -149,27 +151,46 @@ def test_spans_are_written_as_the_name_of_the_file_says_and_judged(folder, tmp_p
 
 def test_a_label_model_has_its_own_options(folder, tmp_path):
     text = "epochs = 1\n[options.hidden_markov]\nonly_supported = false"
-    outcome = run_spans(changed(folder, tmp_path, "epochs = 3", text), ["hidden_markov"])
+    outcome = run_project(changed(folder, tmp_path, "epochs = 3", text), ["hidden_markov"])
     assert not outcome.main.model.label_model_.only_supported
     assert outcome.main.model.epochs == 1
 
 
-def test_compare_gives_a_row_for_each_method_and_writes_nothing(folder, tmp_path):
+def test_compare_gives_a_row_for_each_method_and_writes_only_its_cache(folder, tmp_path):
     project = changed(folder, tmp_path, "epochs = 3", "epochs = 1")
     text = called("compare", project.folder, "weasel,majority_vote", "--json")
     told = json.loads(text[text.index("{") :])
     assert [row["method"] for row in told["runs"]] == ["weasel", "majority_vote"]
     assert told["on"] == "test"
-    assert not (tmp_path / "out").exists()
-    assert "one at a time" in called("compare", folder, tmp_path, "weasel", code=1)
+    assert [file.name for file in (tmp_path / "out").iterdir()] == [".cache"]
     assert "cannot learn spans" in called("compare", folder, "doctor_net", code=1)
+
+
+def test_several_projects_are_compared_if_their_tasks_are_of_one_kind(folder, tmp_path):
+    other = changed(folder, tmp_path / "other", "epochs = 3", "epochs = 1")
+    told = json.loads(called("compare", folder, other.folder, "majority_vote", "--json"))
+    assert [row["data"] for row in told["runs"]] == [folder.name, "other"]
+    mixed = tiny_project(tmp_path)
+    assert "different kinds of tasks" in called("compare", folder, mixed, "snorkel", code=1)
+
+
+def test_a_tagger_is_trained_once_until_a_document_or_a_vote_changes(folder, tmp_path):
+    project = changed(folder, tmp_path, "epochs = 3", "epochs = 1")
+    assert not run_project(project, ["majority_vote"]).main.reused
+    first = run_project(project, ["majority_vote"])
+    assert first.main.reused
+    rules = tmp_path / "rules.toml"
+    rules.write_text(rules.read_text().replace('"Ada", ', ""))
+    again = run_project(project, ["majority_vote"])
+    assert not again.main.reused
+    assert first.proba["test"] != again.proba["test"]
 
 
 def test_a_rule_labeled_together_links_tokens(folder, tmp_path):
     project = changed(folder, tmp_path, "epochs = 3", "epochs = 1")
     with (tmp_path / "lfs.py").open("a") as file:
         file.write("from wiesel.spans import pattern\nlink = pattern('together', r'was <b>')\n")
-    outcome = run_spans(project, ["hidden_markov"])
+    outcome = run_project(project, ["hidden_markov"])
     assert outcome.main.model.label_model_.link_voters_ == ("together_was_b",)
     assert "together_was_b" not in outcome.main.model.voters_
 
@@ -190,7 +211,7 @@ def test_labels_that_are_never_found_and_dev_texts_without_spans_do_not_end_a_ru
     )
     (tmp_path / "dev.jsonl").write_text('{"text": " ", "label": []}\n')
     with pytest.warns(WieselWarning, match="no gold span"):
-        outcome = run_spans(project, ["majority_vote"])
+        outcome = run_project(project, ["majority_vote"])
     # An untrained tagger would be as good on documents without spans: no epoch is chosen by them.
     assert len(outcome.main.model.history_.records) == 3
     assert outcome.main.model.history_.best_epoch is None
@@ -211,13 +232,15 @@ def test_two_runs_do_not_mix_their_files(folder, tmp_path, monkeypatch):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(handle)
         tried.append(path.name)
+        write_json(value, path)
 
-    monkeypatch.setattr("wiesel.project.spans.write_json", write)
-    run_spans(project, ["majority_vote"])
+    monkeypatch.setattr("wiesel.project.pipeline.write_json", write)
+    run_project(project, ["majority_vote"])
     assert tried == ["metrics.json"]
 
 
 def changed(folder, tmp_path, old, new):
+    tmp_path.mkdir(exist_ok=True)
     for file in folder.iterdir():
         if file.is_file():
             (tmp_path / file.name).write_text(file.read_text())
@@ -239,7 +262,7 @@ def changed(folder, tmp_path, old, new):
 )
 def test_what_a_project_of_spans_cannot_do_is_said(folder, tmp_path, old, new, words):
     with pytest.raises(ParameterError, match=words):
-        run_spans(changed(folder, tmp_path, old, new))
+        run_project(changed(folder, tmp_path, old, new))
 
 
 def test_gold_of_another_label_or_outside_of_the_text_is_refused(folder, tmp_path):
@@ -247,4 +270,4 @@ def test_gold_of_another_label_or_outside_of_the_text_is_refused(folder, tmp_pat
     for span, words in (([0, 3, "ORG"], "'ORG'"), ([0, 99, "PER"], "characters 0 to 99")):
         (tmp_path / "dev.jsonl").write_text(json.dumps({"text": "Ada", "label": [span]}))
         with pytest.raises(WieselError, match=words):
-            run_spans(project)
+            run_project(project)

@@ -8,7 +8,7 @@ import pytest
 
 from wiesel.features import minilm
 from wiesel.project import read_project, vectors
-from wiesel.project.preparing import prepare
+from wiesel.project.pipeline import prepare
 from wiesel.project.vectors import vote_correlation
 
 PLACES = {

@@ -14,13 +14,15 @@ from wiesel.analysis import Table
 from wiesel.analysis.findings import Finding
 from wiesel.errors import DataError, ParameterError
 from wiesel.guidance import rows_to_label
+from wiesel.lfs import load_lfs
 from wiesel.lfs.engines import local
 from wiesel.lfs.text_rules import Keywords
 from wiesel.project import workspace
 from wiesel.project.insights import with_examples
 from wiesel.project.labels import labeled_gold, missing_dev_labels, with_labeled_dev
+from wiesel.project.rows import ProjectRows
 from wiesel.project.settings import read_project
-from wiesel.project.voting import cast_votes, project_lfs
+from wiesel.project.voting import cast_votes
 from wiesel.project.workspace import Workspace
 from wiesel.votes import VoteMatrix
 
@@ -60,9 +62,9 @@ def test_the_timeout_of_a_project_reaches_its_workers(tiny: Path, monkeypatch: p
     monkeypatch.setattr(local, "WorkerPool", tell)
     with pytest.raises(Told, match=r"^7\.5$"):
         assert space.votes
-    lfs = project_lfs(space.project)
+    rows = ProjectRows(space.labels, space.splits, {}, load_lfs(tiny / "lfs.py"))
     with pytest.raises(Told, match=r"^7\.5$"):
-        cast_votes(space.project, lfs, space.splits, space.labels, tiny)
+        cast_votes(space.project, rows, tiny)
 
 
 def test_a_project_without_labeling_functions_can_be_opened(empty: Workspace):

@@ -68,10 +68,11 @@ from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import check_choice, check_number
 from wiesel.spans.votes import TokenVotes
 from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask
-from wiesel.tasks.explaining import check_one_item
+from wiesel.tasks.one_label import check_one_item
 from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.inputs import as_batch
+from wiesel.training.objective import TrainingHooks
 
 __all__ = ["WeaSEL", "WeaSELObjective"]
 
@@ -197,13 +198,14 @@ class WeaSEL(ExplainedModel):
         *,
         gold: Any = None,
         engine: TrainingEngine | None = None,
+        hooks: TrainingHooks | None = None,
     ) -> Self:
         """Train on inputs and votes, then on gold labels; see `EndToEndModel.fit`.
 
         `encoder_X` holds the encoder's features if the end model reads something else, such as
         token ids or images.
         """
-        given = replace(self.fit_inputs(X, votes, encoder_X), engine=engine)
+        given = replace(self.fit_inputs(X, votes, encoder_X), engine=engine, hooks=hooks)
         return self.fit_with_gold(given, validation, gold)
 
     def accuracies(self, X: Any, votes: Any, encoder_X: Any = None) -> Any:

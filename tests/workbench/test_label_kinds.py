@@ -1,0 +1,241 @@
+"""Labeling in a real browser where rows have several labels, or parts of texts have them."""
+
+import json
+import sqlite3
+
+import pytest
+from patience import PATIENCE
+
+from wiesel.io import LabelStore
+
+SETS = """\
+classes = ["billing", "technical", "urgent"]
+multi = true
+[data]
+train = "train.jsonl"
+dev = "dev.jsonl"
+[votes]
+lfs = ["rules.toml"]
+[features]
+n_dimensions = 4
+"""
+RULES = """\
+[[lf]]
+name = "money"
+kind = "keywords"
+label = "billing"
+keywords = ["invoice"]
+column = "text"
+[[lf]]
+name = "hurry"
+kind = "keywords"
+label = "urgent"
+keywords = ["now"]
+column = "text"
+"""
+SPANS = """\
+classes = ["PERSON", "PLACE"]
+spans = true
+[data]
+train = "train.jsonl"
+[votes]
+lfs = ["rules.toml"]
+"""
+# The first letter is one for which JavaScript counts two.
+TEXT = "\U0001d538 Ada Byron met Bob <b>in</b> Paris."
+NAMES = """\
+[[lf]]
+name = "names"
+kind = "keywords"
+label = "PERSON"
+keywords = ["Ada"]
+column = "text"
+"""
+
+
+def write(folder, settings, rules, rows, dev=()):
+    folder.mkdir()
+    (folder / "wiesel.toml").write_text(settings)
+    (folder / "rules.toml").write_text(rules)
+    for name, own in (("train", rows), ("dev", dev)):
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in own]
+        (folder / f"{name}.jsonl").write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sets_project(tmp_path_factory):
+    texts = ["an invoice, now", "the app crashes", "the invoice is wrong", "now it crashes"] * 5
+    rows = [{"id": f"t{k}", "text": f"{text} {k}"} for k, text in enumerate(texts)]
+    dev = [{"id": "d0", "text": "an invoice", "label": ["billing"]}]
+    dev += [{"id": "d1", "text": "it crashes now", "label": ["technical", "urgent"]}]
+    return write(tmp_path_factory.mktemp("sets") / "mails", SETS, RULES, rows, dev)
+
+
+@pytest.fixture(scope="module")
+def spans_project(tmp_path_factory):
+
+    rows = [{"id": f"t{k}", "text": TEXT} for k in range(12)]
+    return write(tmp_path_factory.mktemp("spans") / "news", SPANS, NAMES, rows)
+
+
+def begin(open_page, server, person):
+    page = open_page(server.address)
+    page.evaluate(f"localStorage.setItem('wiesel-person', '{person}')")
+    page.goto(f"{server.address}/label")
+    page.wait_for_selector(".label-reason", timeout=PATIENCE)
+    page.wait_for_function("document.querySelector('.label-reason').innerText.startsWith('Row ')")
+    return page
+
+
+def answers(project, person):
+    """Return what the file holds, as another process sees it."""
+    with sqlite3.connect(project / "workbench" / "labels.sqlite", timeout=30) as connection:
+        found = connection.execute(
+            "SELECT item, label FROM labels WHERE person = ? AND withdrawn = 0 ORDER BY number",
+            (person,),
+        ).fetchall()
+    connection.close()
+    return {item: None if label is None else json.loads(label) for item, label in found}
+
+
+def item_of(page):
+    return page.inner_text(".label-reason").split(":")[0].removeprefix("Row ")
+
+
+def next_row(page, item):
+    page.wait_for_function(
+        f"!document.querySelector('.label-reason').innerText.startsWith('Row {item}:')"
+    )
+
+
+def test_number_keys_choose_labels_and_enter_saves_them(serve_once, open_page, sets_project):
+    page = begin(open_page, serve_once(sets_project), "ada")
+    first = item_of(page)
+    page.keyboard.press("1")
+    page.keyboard.press("3")
+    page.wait_for_function("document.querySelectorAll('[aria-pressed=true]').length === 2")
+    assert "Save billing, urgent" in page.inner_text(".label-save")
+    page.keyboard.press("Enter")
+    next_row(page, first)
+    second = item_of(page)
+    assert page.locator("[aria-pressed=true]").count() == 0  # nothing is carried over
+    page.click(".label-save")  # none of them
+    next_row(page, second)
+    assert answers(sets_project, "ada") == {first: ["billing", "urgent"], second: []}
+    page.keyboard.press("u")
+    page.wait_for_function(
+        f"document.querySelector('.label-reason').innerText.startsWith('Row {second}:')"
+    )
+    assert answers(sets_project, "ada") == {first: ["billing", "urgent"]}
+    page.wait_for_function("document.querySelector('.label-counts').innerText.includes('1 rows')")
+    assert "urgent: 1" in page.inner_text(".label-counts")
+
+
+def test_people_who_differ_about_labels_are_shown_and_resolved(serve_once, open_page, sets_project):
+    server = serve_once(sets_project)
+    store = LabelStore(sets_project / "workbench" / "labels.sqlite", "several labels")
+    store.add("t7", '["technical"]', "bob")
+    store.add("t7", '["technical", "urgent"]', "cem")
+    page = begin(open_page, server, "dan")
+    page.wait_for_selector(".settle")
+    row = page.locator(".settle", has_text="bob: technical, cem: technical, urgent")
+    row.get_by_role("button", name="technical, urgent").click()
+    row.wait_for(state="detached")
+    labels = {row["item"]: row["label"] for row in store.labels().to_dicts()}
+    assert json.loads(labels["t7"]) == ["technical", "urgent"]
+
+
+def test_a_rule_against_a_label_is_written_as_one(serve_once, open_page, sets_project):
+    page = open_page(f"{serve_once(sets_project).address}/lfs")
+    page.wait_for_selector(".lf-table .lf-name")
+    page.get_by_role("button", name="not urgent").click()
+    page.fill(".lf-words input", "wrong")
+    page.wait_for_selector(".lf-proposals.w-ready[data-label='not urgent'] .lf-proposal")
+    page.get_by_role("button", name="Add").first.click()
+    page.wait_for_function(
+        "[...document.querySelectorAll('.lf-table tr')].some(row => "
+        "row.innerText.includes('not_urgent_wrong'))"
+    )
+    written = (sets_project / "rules.toml").read_text()
+    assert 'label = "urgent"' in written
+    assert "against = true" in written
+    page.click(".lf-undo")
+    page.wait_for_function("!document.querySelector('.lf-table').innerText.includes('_wrong')")
+    assert "against" not in (sets_project / "rules.toml").read_text()
+
+
+def test_filters_find_rows_by_one_of_their_labels(serve_once, open_page, sets_project):
+    page = open_page(f"{serve_once(sets_project).address}/?vote=urgent&voter=hurry")
+    page.wait_for_selector(".data-rows.w-ready")
+    page.wait_for_function("document.querySelector('.data-count').innerText.startsWith('10 of')")
+    assert "1 urgent" in page.inner_text(".data-rows")
+    page.goto(f"{serve_once(sets_project).address}/?split=dev&gold=class+technical")
+    page.wait_for_selector(".data-rows.w-ready")
+    assert page.inner_text(".data-count").startswith("1 of 2 dev rows")
+    assert "urgent" in page.inner_text(".data-rows td:nth-child(4)")
+
+
+def test_words_are_marked_by_keys(serve_once, open_page, spans_project):
+    page = begin(open_page, serve_once(spans_project), "ada")
+    item = item_of(page)
+    page.keyboard.press("ArrowRight")  # from the first word to Ada
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("1")
+    assert page.inner_text("mark.marker-span").startswith("Ada Byron")
+    for _ in range(3):  # from `met` over Bob and <
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("2")
+    assert page.locator("mark.marker-span").count() == 2
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Backspace")  # the last one was wrong
+    assert page.locator("mark.marker-span").count() == 1
+    page.keyboard.press("Control+z")
+    assert page.locator("mark.marker-span").count() == 2
+    page.keyboard.press("Backspace")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")  # over the full stop
+    page.keyboard.press("2")
+    page.keyboard.press("Enter")
+    next_row(page, item)
+    start = TEXT.index("Paris")
+    expected = {item: [[2, 11, "PERSON"], [start, start + 5, "PLACE"]]}
+    assert answers(spans_project, "ada") == expected
+    page.keyboard.press("u")
+    page.wait_for_function("document.querySelectorAll('mark.marker-span').length === 2")
+    assert answers(spans_project, "ada") == {}
+
+
+def test_words_are_marked_by_mouse(serve_once, open_page, spans_project):
+    page = begin(open_page, serve_once(spans_project), "bob")
+    item = item_of(page)
+    words = page.locator(".marker-word")
+    first, last = words.nth(1).bounding_box(), words.nth(2).bounding_box()
+    page.mouse.move(first["x"] + 3, first["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 3, last["y"] + 5, steps=4)
+    page.mouse.up()
+    page.locator(".marker-button", has_text="PLACE").click()
+    assert page.inner_text("mark.marker-span").startswith("Ada Byron")
+    page.locator(".marker-span .marker-word").first.click()  # chooses all of the span
+    page.locator(".marker-button", has_text="PERSON").click()
+    assert page.locator("mark.marker-span").count() == 1
+    page.locator(".marker-save").click()
+    next_row(page, item)
+    assert answers(spans_project, "bob") == {item: [[2, 11, "PERSON"]]}
+
+
+def test_what_voters_mark_can_be_taken_over(serve_once, open_page, spans_project):
+    page = begin(open_page, serve_once(spans_project), "cem")
+    page.wait_for_selector(".marker-button:has-text('take 1 proposed')")
+    item = item_of(page)
+    page.keyboard.press("p")
+    page.keyboard.press("Enter")
+    next_row(page, item)
+    assert answers(spans_project, "cem") == {item: [[2, 5, "PERSON"]]}
+
+
+def test_a_text_of_markup_is_shown_as_text(serve_once, open_page, spans_project):
+    page = begin(open_page, serve_once(spans_project), "dan")
+    assert page.inner_text(".marker-text") == TEXT
+    assert page.locator(".marker-text b").count() == 0
