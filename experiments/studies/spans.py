@@ -197,8 +197,8 @@ def write_page(records: list[Record], seeds: int) -> str:
         "",
         "Named entities from published labeling functions, without gold. Percent on the test "
         "documents: exact spans, spans that overlap, BIO tags of tokens. Taggers have the default "
-        f"options, no validation, and {seeds} seeds (mean ± deviation). Tokens without a vote are "
-        "outside. Nothing was chosen by test scores; the size of a tagger's steps was chosen on "
+        f"options and no validation; mean ± deviation of up to {seeds} seeds. Tokens without a "
+        "vote are outside. Nothing was chosen by test scores; the size of a tagger's steps was chosen on "
         "the validation documents of both corpora. A label model reads the lists of names on the "
         "test documents, too. A tagger reads the texts alone, so of the HMM's spans it can know "
         "by heart only those that were marked in training; that is a row of its own.",
@@ -213,15 +213,15 @@ def write_page(records: list[Record], seeds: int) -> str:
 
 def _table(dataset: str, records: list[Record]) -> list[str]:
     lines = [f"## {dataset}", "", *_about(dataset), ""]
-    lines += ["| | " + " | ".join(COLUMNS.values()) + " | CPU time |"]
-    lines += ["|---" * (len(COLUMNS) + 2) + "|"]
+    lines += ["| | seeds | " + " | ".join(COLUMNS.values()) + " | CPU time |"]
+    lines += ["|---" * (len(COLUMNS) + 3) + "|"]
     names = list(dict.fromkeys([*LABEL_MODELS, *TAGGERS, *(r["method"] for r in records)]))
     for method in names:
         own = [record for record in records if record["method"] == method]
         if own:
             cells = [_cell([record[name] for record in own]) for name in COLUMNS]
             cpu = statistics.mean(record["method_cpu_seconds"] for record in own)
-            lines.append(f"| {method} | " + " | ".join(cells) + f" | {cpu:.0f} s |")
+            lines.append(f"| {method} | {len(own)} | " + " | ".join(cells) + f" | {cpu:.0f} s |")
     return [*lines, ""]
 
 
