@@ -37,9 +37,9 @@ READY = {
     "/": ".data-rows.w-ready",
     "/map": ".map-part >> nth=0",
     "/lfs": ".lf-table tbody tr, .lf-table .w-empty",
-    "/label": ".label-row .w-text, .w-empty",
+    "/label": ".label-row .w-text, .mark-text, .label-save",
     "/train": ".train-runs tbody tr, .train-runs .w-empty",
-    "/results": ".results .w-card, .w-empty",
+    "/results": ".results .w-card, main > .w-empty",
 }
 VERBS = ("cancel", "change", "return", "track", "pay", "lose", "block", "renew", "open", "move")
 NOUNS = ("card", "order", "account", "ticket", "invoice", "parcel", "loan", "booking")
@@ -156,6 +156,7 @@ def taken(name: str, folder: Path) -> list[Path]:
                 if title == "label":
                     page.wait_for_selector(".label-person input")
                     page.fill(".label-person input", "ada")
+                    page.press(".label-person input", "Enter")
                 page.wait_for_selector(READY[address])
                 page.wait_for_timeout(1_500)  # charts are drawn after their texts
                 found.append(_kept(page, OUT / f"{name}-{title}-{screen}.png"))

@@ -118,6 +118,8 @@ class Table:
     """A sentence about the whole table, printed above the rows."""
     limit: int = 40
     """The number of printed rows; HTML shows more, because it can scroll and sort."""
+    conclusion: str = ""
+    """A sentence that follows from the rows, printed below them."""
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -170,7 +172,7 @@ class Table:
             # Use Text objects, because a name in square brackets would be parsed as markup.
             grid.add_row(*(Text(cell) for cell in row))
         body = _rendered(grid, width) if len(self.frame) else ""
-        parts = [self.caption, body, self._rest(self.limit)]
+        parts = [self.caption, body, self._rest(self.limit), self.conclusion]
         return "\n".join(part for part in parts if part)
 
     def to_html(self) -> str:
@@ -178,7 +180,8 @@ class Table:
         rows = self.frame.head(max(self.limit, _HTML_ROWS)).to_dicts()
         cells = [[Cell(c.cell(row), row.get(c.share)) for c in self.columns] for row in rows]
         heads = [Head(c.header, c.numeric, c.color) for c in self.columns]
-        return html_table(heads, cells, self.caption, self._rest(len(rows)))
+        below = " ".join(part for part in (self._rest(len(rows)), self.conclusion) if part)
+        return html_table(heads, cells, self.caption, below)
 
     def _cells(self) -> list[list[str]]:
         rows = self.frame.head(self.limit).to_dicts()

@@ -30,6 +30,8 @@ class Predictions(NamedTuple):
     label is predicted, or spans."""
     source: str
     """The model, in words."""
+    threshold: Any = None
+    """The least P(second class) to predict it; None if the most probable class is predicted."""
 
 
 class RowMarks(NamedTuple):
@@ -37,8 +39,8 @@ class RowMarks(NamedTuple):
 
     votes: dict[str, int]
     """How many votes each class or label has, or how many spans."""
-    predicted: tuple[tuple[str, float], ...]
-    """The predicted labels, each with its probability."""
+    predicted: tuple[tuple[str, str], ...]
+    """The predicted labels, each with its probability, and its threshold if that decided."""
     gold: tuple[str, ...] | None
     """The labels that are known; None if they are not."""
 
@@ -119,7 +121,9 @@ def view_run(run: KeptRun, split: str, labels: LabelSpace) -> RunView:
             f"The run {run.name} has no predictions on {split} rows for these classes; train again."
         )
     gold = labels.indices(frame["gold"].to_list(), allow_unknown=True)
-    saved = run.metrics.get("splits", {}).get(split, {})
+    # Training rows have no figures, but are predicted with the threshold of the others.
+    reports = run.metrics.get("splits", {})
+    saved: Any = reports.get(split) or next(iter(reports.values()), {})
     return RunView(
         labels,
         split,

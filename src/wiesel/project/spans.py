@@ -24,7 +24,7 @@ from wiesel.io import FilePath, existing_file, explained
 from wiesel.lfs.fingerprints import digest
 from wiesel.project.bundle import Bundle
 from wiesel.project.kinds import OneItem, ProjectKind
-from wiesel.project.report_parts import paragraphs, reproduce, training
+from wiesel.project.reporting import paragraphs, reproduce, training
 from wiesel.project.rows import SPLITS, ProjectRows, find_id
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Trained, TrainingSet

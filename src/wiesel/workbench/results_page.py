@@ -10,12 +10,12 @@ from nicegui import ui
 from wiesel.evaluation.comparison import mcnemar
 from wiesel.evaluation.intervals import paired_interval
 from wiesel.io import Split
+from wiesel.project.judged_items import ErrorBucket, error_buckets
 from wiesel.project.labels import missing_dev_labels
 from wiesel.project.next_steps import NextStep, next_steps
 from wiesel.project.rows import part_of, positions
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
-from wiesel.project.slices import ErrorBucket, error_buckets
 from wiesel.votes import VoteMatrix
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
@@ -39,6 +39,7 @@ _MATRIX = 9
 """With more classes, the largest confusions are listed instead of a matrix."""
 _CONFUSIONS = 20
 _LISTED = 12
+_BEYOND_CHANCE = 0.05
 _CONFIDENCE = (
     "Confidence is the probability of the predicted class. In binary tasks it can be below 50 % "
     "if the decision threshold is not 50 %."
@@ -229,12 +230,16 @@ class ResultsPage:
         metrics = self._metrics()
         rows = [*metrics.get("methods", []), *metrics.get("references", [])]
         heads = [(figure_name(name), True) for name in _BESIDE]
-        with card("Beside it: other methods and baselines"), table(("method", False), *heads):
-            for row in rows:
-                with ui.element("tr").classes("run-baseline"):
-                    words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
-                    for name in _BESIDE:
-                        words(percent(row.get(name), 1), "w-number", tag="td")
+        with card("Beside it: other methods and baselines, with 95 % intervals"):
+            if metrics.get("verdict"):
+                words(metrics["verdict"], "run-verdict")
+            with table(("method", False), *heads, ("accuracy, to the first", True)):
+                for row in rows:
+                    with ui.element("tr").classes("run-baseline"):
+                        words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
+                        for name in _BESIDE:
+                            words(_with_limits(row, name), "w-number", tag="td")
+                        words(_apart(row), "w-number", tag="td")
 
     def _figures(self, report: Any) -> None:
         heads = (("figure", False), ("value", True), ("95 % interval", True))
@@ -380,7 +385,8 @@ class ResultsPage:
         if not points:
             return
         name = cut(view.labels.names[1], 30)
-        with card(f"Decision threshold of {name}: click a point to see its rows"):
+        used = percent(0.5 if view.threshold is None else view.threshold)
+        with card(f"Decision threshold of {name}, {used} in use: click a point to see its rows"):
             chart = ui.echart(_threshold_options(points), on_point_click=partial(self._point, view))
             chart.style("height: 240px; width: 100%")
 
@@ -516,6 +522,22 @@ class ResultsPage:
 def _title(run: KeptRun) -> str:
     methods = ", ".join(run.about.get("methods", [])[:2])
     return f"{run.title or run.name} {methods}"
+
+
+def _with_limits(row: dict[str, Any], name: str) -> str:
+    """A figure with its interval; runs of earlier versions have none."""
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    limits = "" if low is None or high is None else f" ({percent(low)} to {percent(high)})"
+    return percent(row.get(name), 1) + limits
+
+
+def _apart(row: dict[str, Any]) -> str:
+    """The difference to the first method, in points, and whether it may be chance."""
+    if row.get("difference") is None:
+        return ""
+    value, low, high = (100 * row[f"difference{end}"] for end in ("", "_low", "_high"))
+    chance = "" if row["p_value"] < _BEYOND_CHANCE else ", may be chance"
+    return f"{value:+.1f} ({low:+.0f} to {high:+.0f}){chance}"
 
 
 def _threshold_options(points: list[Any]) -> dict[str, Any]:
