@@ -199,9 +199,9 @@ def write_page(records: list[Record], seeds: int) -> str:
         "documents: exact spans, spans that overlap, BIO tags of tokens. Taggers have the default "
         f"options and no validation; mean ± deviation of up to {seeds} seeds. Tokens without a "
         "vote are outside. Nothing was chosen by test scores; the size of a tagger's steps was "
-        "chosen on the validation documents of both corpora. A label model reads the lists of names on the "
-        "test documents, too. A tagger reads the texts alone, so of the HMM's spans it can know "
-        "by heart only those that were marked in training; that is a row of its own.",
+        "chosen on the validation documents of both corpora. A label model reads the lists of "
+        "names on the test documents, too. A tagger reads the texts alone, so of the HMM's spans "
+        "it can know by heart only those that were marked in training; that is a row of its own.",
         "",
     ]
     for dataset in (*CORPORA, "conll2003"):
