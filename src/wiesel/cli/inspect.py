@@ -74,7 +74,7 @@ def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the c
     if is_many(path):
         votes: VoteSource = votes_in(path, space)
     elif path.is_dir():
-        return _model_answer(path)
+        return _versions_answer(path) if path.name.endswith("-versions") else _model_answer(path)
     elif is_multilabel_votes(path):
         return inspect_labels(path, split_names(labels), gold, label_column or "label")
     else:
@@ -94,6 +94,15 @@ def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the c
         answer = _with_sources(answer, path, votes, before)
         answer = _with_panel(answer, path, votes, truth) if panel else answer
     return answer
+
+
+def _versions_answer(path: Path) -> Answer:
+    """The versions of a model that `wiesel promote` kept."""
+    from wiesel.project.promoting import versions_of
+
+    found = versions_of(path.with_name(path.name.removesuffix("-versions")))
+    step = command_line("wiesel", "inspect", path / str(found.frame["version"].max()))
+    return Answer({"versions": found.frame.to_dicts()}, found.to_text(), step)
 
 
 def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
@@ -278,7 +287,7 @@ def _of_label_model(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _project_answer(path: Path) -> Answer:
-    from wiesel.project.overview import project_overview
+    from wiesel.project.seen import project_overview
     from wiesel.project.settings import read_project
 
     found = project_overview(read_project(path))
