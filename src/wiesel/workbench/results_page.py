@@ -1,5 +1,6 @@
 """Results: metrics that link to their rows, blame for errors, and a comparison of two runs."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from wiesel.project.labels import missing_dev_labels
 from wiesel.project.next_steps import NextStep, next_steps
 from wiesel.project.rows import part_of, positions
 from wiesel.project.run_views import RunView, view_run
-from wiesel.project.runs import KeptRun, compare_runs, kept_runs
+from wiesel.project.runs import KeptRun, compare_runs, effort_curves, kept_runs
 from wiesel.votes import VoteMatrix
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
@@ -38,6 +39,8 @@ _CLASS_FIGURES = (
 _MATRIX = 9
 """With more classes, the largest confusions are listed instead of a matrix."""
 _CONFUSIONS = 20
+_CLASSES = 25
+"""More classes are shown on request, the worst first."""
 _LISTED = 12
 _BEYOND_CHANCE = 0.05
 _CONFIDENCE = (
@@ -64,6 +67,7 @@ class ResultsPage:
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
+        self.all_classes = False
         self.places: Any = None
         """The training rows that are the dev rows of the run, because people labeled them here."""
 
@@ -132,6 +136,7 @@ class ResultsPage:
                 else:
                     self._figures(report)
                     self._beside()
+                    self._effort()
                     self._confusion(view, report)
                     self._classes(view, report)
                     self._calibration(view, report)
@@ -158,7 +163,8 @@ class ResultsPage:
         """Show what to do now, each with a button that leads there."""
         with card("What to do now"):
             if not steps:
-                words("Nothing stands out. Look at the errors, one by one.", "w-faint")
+                which = "the dev rows" if self.split == "test" else "these rows"
+                words(f"Nothing stands out. Look at the errors of {which}, one by one.", "w-faint")
             for step in steps:
                 with ui.element("div").classes("w-row next-step"):
                     title, page = _GO[step.kind]
@@ -241,6 +247,14 @@ class ResultsPage:
                             words(_with_limits(row, name), "w-number", tag="td")
                         words(_apart(row), "w-number", tag="td")
 
+    def _effort(self) -> None:
+        """Show what labels have bought so far: the accuracy of each run against its labels."""
+        found = effort_curves(list(self.runs.values()), self._metrics().get("judged_on"))
+        if len(found.get("votes and labels", [])) > 1:
+            with card("What your labels bought: accuracy by the number of labels"):
+                chart = ui.echart(_lines(found, {}, {"scale": True})).classes("effort-chart")
+                chart.style("height: 240px; width: 100%")
+
     def _figures(self, report: Any) -> None:
         heads = (("figure", False), ("value", True), ("95 % interval", True))
         with card(f"{report.n_items:,} rows with gold"), table(*heads):
@@ -319,7 +333,7 @@ class ResultsPage:
                     for event in ("click", "keydown.enter"):
                         head.on(event, partial(self._show_classes, view, report, name))
             with ui.element("tbody"):
-                for row in rows:
+                for row in rows if self.all_classes else rows[:_CLASSES]:
                     with ui.element("tr"):
                         words(cut(row.name, 40), tag="td")
                         for name in ("precision", "recall", "f1"):
@@ -330,6 +344,15 @@ class ResultsPage:
                             own = errors[view.gold[errors] == place]
                             text = f"{len(own):,} of {row.n_gold:,}"
                             self._open_button(view, text, own, f"errors on {row.name}")
+        if len(rows) > _CLASSES and not self.all_classes:
+            with self.classes:
+                everything = partial(self._show_all_classes, view, report, by)
+                more = ui.button(f"Show all {len(rows):,}", on_click=everything)
+                more.props("flat dense no-caps").classes("classes-all")
+
+    def _show_all_classes(self, view: RunView, report: Any, by: str) -> None:
+        self.all_classes = True
+        self._show_classes(view, report, by)
 
     def _buckets(self, view: RunView, buckets: list[ErrorBucket]) -> None:
         if not buckets:
@@ -541,21 +564,32 @@ def _apart(row: dict[str, Any]) -> str:
 
 
 def _threshold_options(points: list[Any]) -> dict[str, Any]:
+    found = {
+        name: [(round(p.threshold, 4), getattr(p, name)) for p in points]
+        for name in ("precision", "recall", "f1")
+    }
+    return _lines(found, {"max": 1}, {"min": 0})
+
+
+def _lines(
+    found: Mapping[str, Sequence[tuple[float, float]]], x: dict[str, Any], y: dict[str, Any]
+) -> dict[str, Any]:
+    """The options of a chart of lines, each with points (x, y) and a name."""
     return {
         "animation": False,
         "color": COLORS,
         "grid": {"left": 40, "right": 10, "top": 30, "bottom": 26},
         "legend": {"top": 0, "textStyle": {"color": GRAY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
-        "xAxis": {"type": "value", "min": 0, "max": 1, **AXIS},
-        "yAxis": {"type": "value", "min": 0, "max": 1, **AXIS},
+        "xAxis": {"type": "value", "min": 0, **x, **AXIS},
+        "yAxis": {"type": "value", "max": 1, **y, **AXIS},
         "series": [
             {
                 "name": name,
                 "type": "line",
                 "symbolSize": 7,
-                "data": [[round(p.threshold, 4), round(getattr(p, name), 4)] for p in points],
+                "data": [[place, round(value, 4)] for place, value in own],
             }
-            for name in ("precision", "recall", "f1")
+            for name, own in found.items()
         ],
     }

@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from wiesel.nn.end_models import Dropout
-from wiesel.nn.stacking import NotStackable, stack_modules
-from wiesel.nn.streams import RandomStreams
+from wiesel.nn.stacking import NotStackable, RandomStreams, stack_modules
 from wiesel.training import seeded
 
 LAYERS = {
