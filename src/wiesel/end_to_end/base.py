@@ -91,8 +91,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     seed: int = 0
     """The seed of all random numbers in `fit`."""
     members: int = 1
-    """The number of networks to train and average, with the seeds `seed`, `seed + 1`, ... Wiesel's end
-    models are initialized from these seeds. The first starts from the weights of `end_model` if
+    """The number of networks to train and average, with the seeds `seed`, `seed + 1`, ... Wiesel's
+    end models are initialized from these seeds. The first starts from the weights of `end_model` if
     somebody trained or set them, as do all if it is your own module."""
     device: str = "auto"
     """Where to train: `auto`, `cpu`, `cuda`, ..."""
