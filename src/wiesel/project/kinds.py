@@ -9,9 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from wiesel.compare import score_table
+from wiesel.gold import RANDOM, Gold
 from wiesel.io import FilePath, matching_files
 from wiesel.io.files import table_format
+from wiesel.labels import ABSTAIN
 from wiesel.project.bundle import Bundle, data_facts
 from wiesel.project.rows import ProjectRows, find_item, part_of
 from wiesel.project.settings import Project
@@ -102,8 +107,30 @@ class ProjectKind(ABC):
         return found if data.dev_votes is None else (*found, data.dev_votes)
 
     def gold(self, data: "TrainingSet") -> Any:
-        """Return all gold labels that models learn beside votes; None without any."""
-        return self.validation(data)
+        """Return the labels of dev, a random sample, and of train; None without any."""
+        dev, own = self.validation(data), data.train_gold
+        rows = np.empty(0, dtype=np.int64) if own is None else np.flatnonzero(self.known(own.y))
+        if own is None or not len(rows):
+            return None if dev is None else Gold.of(dev)
+        X, y, votes = taken(data.vectors.train, rows), own.y[rows], data.votes[rows]
+        chosen = [own.chosen[row] for row in rows.tolist()]
+        if dev is None:
+            return Gold(y, X, votes, chosen)
+        return Gold(
+            np.concatenate([dev[1], y]),
+            _joined(dev[0], X),
+            data.task.joined_votes([dev[2], votes]) if len(dev) == 3 else None,
+            [RANDOM] * len(dev[1]) + chosen,
+        )
+
+    def known(self, gold: Any) -> npt.NDArray[np.bool_]:
+        """Return whether some label of each row is known."""
+        cells = np.asarray(gold)
+        return np.asarray((cells.reshape(len(cells), -1) != ABSTAIN).any(axis=1))
+
+    def votes_of_people(self, rows: ProjectRows, votes: Any) -> Any:
+        """Return the votes on the training rows with labels that are learned as a part of them."""
+        return votes
 
     # Results
 
@@ -166,6 +193,12 @@ class ProjectKind(ABC):
     @abstractmethod
     def shown(self, outcome: "Outcome") -> list[str]:
         """Return what the command line prints."""
+
+
+def _joined(first: Any, second: Any) -> Any:
+    if isinstance(first, dict):
+        return {name: np.concatenate([part, second[name]]) for name, part in first.items()}
+    return np.concatenate([first, second])
 
 
 def kind_of(project: Project) -> ProjectKind:

@@ -118,7 +118,9 @@ class LabelSetSpace(Workspace):
 
     def view(self, run: KeptRun, split: str) -> LabelSetView:
         """Return what a kept run predicts for a split's rows."""
-        return view_label_sets(run, split, self.labels)
+        found = view_label_sets(run, split, self.labels)
+        is_here = split in self.splits
+        return found if is_here else found.among(view_label_sets(run, "train", self.labels))
 
     def marks(self, split: str, places: Sequence[int], found: Predictions | None) -> list[RowMarks]:
         """Return the votes for labels, the predicted and the known labels of some rows."""

@@ -1,6 +1,6 @@
 """A kept run by row: which rows are behind a figure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from wiesel.evaluation.thresholds import threshold_curve
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.project.runs import KeptRun
 
-__all__ = ["Predictions", "RowMarks", "RunView", "ThresholdPoint", "view_run"]
+__all__ = ["Predictions", "RowMarks", "RunView", "ThresholdPoint", "places_among", "view_run"]
 
 _BINS = 15
 _POINTS = 40
@@ -71,6 +71,17 @@ class RunView:
         """Whether at least one label is known."""
         return bool((self.gold != ABSTAIN).any())
 
+    def among(self, train: "RunView") -> "RunView":
+        """Return the view of all training rows, of which these are a part.
+
+        So are dev rows that people labeled in the workbench: only their gold labels count.
+        """
+        places = places_among(train.ids, self.ids)
+        proba, predicted = train.proba.copy(), train.predicted.copy()
+        gold = np.full_like(train.gold, ABSTAIN)
+        proba[places], predicted[places], gold[places] = self.proba, self.predicted, self.gold
+        return replace(train, proba=proba, predicted=predicted, gold=gold, threshold=self.threshold)
+
     def report(self, n_resamples: int = 200) -> Report:
         """Return the evaluation report for the rows with gold."""
         return evaluate_proba(
@@ -108,6 +119,16 @@ class RunView:
         wrong = np.flatnonzero((self.gold != ABSTAIN) & (self.predicted != self.gold))
         certainty = self.proba[wrong, self.predicted[wrong]]
         return wrong[np.argsort(-certainty, kind="stable")]
+
+
+def places_among(ids: pl.Series, wanted: pl.Series) -> npt.NDArray[np.int64]:
+    """Return the place of each wanted id.
+
+    >>> places_among(pl.Series(["a", "b", "c"]), pl.Series(["c", "a"]))
+    array([2, 0])
+    """
+    place = {item: number for number, item in enumerate(ids.cast(pl.String).to_list())}
+    return np.array([place[item] for item in wanted.cast(pl.String).to_list()], dtype=np.int64)
 
 
 def view_run(run: KeptRun, split: str, labels: LabelSpace) -> RunView:

@@ -282,7 +282,7 @@ def _key(data: TrainingSet, name: str, model: EndToEndModel) -> str:
     if data.dev_votes is not None and name != DEV_GOLD:
         gold_votes = _votes_key(data, data.dev_votes)
     gold = data.truth.get("dev")
-    if more is None or name in ("supervised", DEV_GOLD) or not (more.y != ABSTAIN).any():
+    if more is None or name in ("supervised", DEV_GOLD) or not data.kind.known(more.y).any():
         return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes)
     also = more.y, list(more.chosen)
     return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes, also)

@@ -45,7 +45,7 @@ from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
 from wiesel.project.insights import evidence_of_rules, project_findings
 from wiesel.project.kept_values import KeptValues
-from wiesel.project.labels import answers_for, label_store, labeled_gold, people_labels
+from wiesel.project.labels import answers_for, label_store, labeled_gold
 from wiesel.project.lf_set import LFEntry, LFSet
 from wiesel.project.rows import ProjectRows, read_splits, refuse_several_labels
 from wiesel.project.run_views import Predictions, RowMarks, view_run
@@ -222,8 +222,13 @@ class Workspace(KeptValues):
         return Predictions(proba, predicted_classes(proba), "preview")
 
     def view(self, run: KeptRun, split: str) -> Any:
-        """Return what a kept run predicts for a split's rows."""
-        return view_run(run, split, self.labels)
+        """Return what a kept run predicts for a split's rows.
+
+        Dev rows that people labeled here are training rows, and shown as such.
+        """
+        found = view_run(run, split, self.labels)
+        is_here = split in self.splits
+        return found if is_here else found.among(view_run(run, "train", self.labels))
 
     def marks(self, split: str, places: Sequence[int], found: Predictions | None) -> list[RowMarks]:
         """Return the votes, the prediction and the label of some rows."""
@@ -240,6 +245,10 @@ class Workspace(KeptValues):
             known = None if gold[place] < 0 else (names[gold[place]],)
             marks.append(RowMarks(voted, predicted, known))
         return marks
+
+    def span_lines(self, split: str, place: int, found: Any) -> list[tuple[str, Any]]:
+        """Return who marks which spans in a row's text; nothing if rows have labels."""
+        return []
 
     def votes_on(self, split: str, place: int) -> list[tuple[str, str, float]]:
         """Return each vote on a row: voter, class, and trust in the voter (NaN if unknown)."""
@@ -270,10 +279,6 @@ class Workspace(KeptValues):
         if voter not in votes.voters:
             return np.empty(0, np.int64)
         return np.flatnonzero(votes.select([voter]).covered)
-
-    def people_labels(self) -> pl.DataFrame:
-        """Return what people agreed on for each row that they labeled."""
-        return people_labels(self.store, self.answers)
 
     def refresh(self, labels_only: bool = False) -> None:
         """Drop values derived from labels and, unless `labels_only`, from labeling functions."""
