@@ -295,7 +295,7 @@ def test_a_run_on_spans_shows_predicted_beside_gold_spans(serve_once, open_page,
     assert page.locator(".label-figures").count() == 2
     error = page.locator(".label-error").first
     lines = [line.inner_text() for line in error.locator(".span-line").all()]
-    assert lines[1].replace("\n", " ") == "right: Ada PERSON left Rome PLACE."
+    assert lines[1].replace("\n", " ") == "right: AdaPERSON left RomePLACE."
     error.click()
     page.wait_for_selector(".q-dialog .span-line")
     told = page.inner_text(".q-dialog")
