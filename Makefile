@@ -16,7 +16,7 @@ NUMERIC_TESTS := tests/contracts tests/parity tests/unit/analysis tests/unit/end
 	tests/unit/training tests/unit/test_compare.py tests/unit/test_explain.py src/wiesel
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser test-unit test-cost test-shuffled test-jitter fuzz mutants check format bench repro docs clean
+.PHONY: help setup demo test browser test-unit test-cost test-shuffled test-jitter fuzz mutants check format bench repro docs screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -92,6 +92,10 @@ docs: $(READY) ## build the site into site/, and write the generated pages of do
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "open site/index.html"
+
+PROJECTS ?=
+screenshots: $(READY) browser ## every page of the workbench, of hard projects, into out/screenshots (PROJECTS="intents rare" for some)
+	$(BIN)/python -m benchmarks.screenshots $(PROJECTS)
 
 clean: ## remove what the other targets created
 	rm -rf $(VENV) out build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

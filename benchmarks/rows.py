@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from benchmarks.harness import arguments, markdown_table
-from wiesel.lfs.rows import rows_of
+from wiesel.lfs.batch import rows_of
 
 
 def main(argv: Sequence[str] = ()) -> None:

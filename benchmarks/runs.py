@@ -56,7 +56,7 @@ def _stage(message: str) -> str:
     kind, _, rest = message.partition(" ")
     if kind != "train":
         return "report" if kind == "reused" else kind
-    return "dev labels alone" if rest.startswith("gold") else rest
+    return "labels alone" if rest.endswith("labels alone") else rest
 
 
 def unchanged(folder: Path) -> float:

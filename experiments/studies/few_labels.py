@@ -3,12 +3,13 @@
     python -m experiments few_labels [--full] [--seeds N] [--recorded]
 
 The default learns votes and 5 to 500 labels, drawn at random from the training rows (for spouse,
-whose training rows have none, from the validation split). It is compared with itself without
-labels, with a rough class balance instead of labels (shares up to 1.5 times too large or too
-small), and with the labels alone: logistic regression, and the committee's own networks that learn
-nothing else. Of more than 6,000 training rows, 6,000 are drawn. Predictions are what `predict`
-says, with its threshold. Besides the sixteen sets there are generated tasks of both halves; nothing
-was chosen on those of *confirm*. Test labels are used once, at the end of each run.
+whose training rows have none, from the validation split) or recommended by `rows_to_label`. It is
+compared with itself without labels, with a rough class balance instead of labels (shares up to 1.5
+times too large or too small), and with the labels alone: logistic regression, and the committee's
+own networks that learn nothing else. Of more than 6,000 training rows, 6,000 are drawn; sets with
+fewer rows than labels are left out. Predictions are what `predict` says, with its threshold.
+Besides the sixteen sets there are generated tasks of both halves, and one of each family;
+nothing was chosen on those of *confirm*. Test labels are used once, at the end of each run.
 """
 
 import sys
@@ -19,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.harness import markdown_table
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from experiments.framework.definitions import Effort
@@ -28,21 +28,28 @@ from experiments.framework.runner import RESULTS, Record, Run, finished, run_all
 from experiments.framework.tables import UNKNOWN, cost_sentence, write_page
 from experiments.studies.default import SETS, score
 from experiments.tasks.compare import chosen_specs, task_named
-from experiments.tasks.halves import REAL_HALVES
+from experiments.tasks.halves import REAL_HALVES, Half
 from experiments.tasks.methods import ROUGHLY, network_of
-from wiesel import Committee, Supervised, VoteMatrix
+from experiments.tasks.specs import TaskSpec
+from wiesel import Committee, Gold, Supervised, VoteMatrix
+from wiesel.compare import logistic_proba
+from wiesel.guidance.labeling_order import rows_to_label
 
 STORE = "few_labels"
 SIZES = (5, 10, 20, 50, 100, 200, 500)
-TASK_SIZES = (10, 50, 200)
+TASK_SIZES = (5, 10, 50, 200)
+RECOMMENDED_SIZES = (20, 50, 200)
 N_TASKS = 6
-"""The number of generated tasks of each half."""
-FIRST = (0, 50, 10, 200, 20)
-"""The numbers of labels that are run first, and in this order."""
+"""The number of generated tasks of each half, beside one task of each family."""
+FIRST = (50, 200, 10, 0, 20, 100, 500, 5)
+"""The numbers of labels in the order in which they are run, two at a time."""
+RANDOM, RECOMMENDED = "labels", "recommended"
+"""The names of runs with random rows, and with those of `rows_to_label`."""
 MOST_ROWS = 6000
 FIGURES = ("ROC-AUC or accuracy", "accuracy", "macro F1", "log loss")
 WITHOUT, ROUGH, LABELS = "without labels", "rough balance", "votes and labels"
 LOGISTIC, NETWORKS = "labels alone, logistic regression", "labels alone, networks"
+_LOSES = ("lose over 2: main", "accuracy", "macro F1")
 TOLERATED = -2.0
 """A change below this, in points, counts as a loss."""
 
@@ -55,6 +62,8 @@ class Material:
     votes: VoteMatrix
     labeled: tuple[np.ndarray, np.ndarray]
     """The rows that labels are drawn from, and their labels."""
+    pool: VoteMatrix
+    """The votes on these rows."""
     test: tuple[np.ndarray, np.ndarray]
     network: torch.nn.Module
     group: str
@@ -72,17 +81,37 @@ def main(argv: list[str]) -> None:
 
 def definitions(n_seeds: int) -> list[Run]:
     """Return all runs, the most telling numbers of labels first."""
-    tasks = [spec.name for half in ("choose", "confirm") for spec in chosen_specs(half, N_TASKS)]
-    sizes = {**dict.fromkeys(SETS, (0, *SIZES)), **dict.fromkeys(tasks, TASK_SIZES)}
+    halves: tuple[Half, ...] = ("choose", "confirm")
+    specs = [
+        spec
+        for half in halves
+        for spec in (*chosen_specs(half, N_TASKS), *_one_of_each_family(half))
+    ]
+    sizes = {**dict.fromkeys(SETS, (0, *SIZES)), **{s.name: TASK_SIZES for s in specs}}
     runs = [
-        Run(name, "labels", seed, {"labels": size})
+        Run(name, method, seed, {"labels": size})
         for name, own in sizes.items()
         for seed in range(n_seeds)
-        for size in own
-        if size or not seed
+        for method in (RANDOM, RECOMMENDED)
+        for size in (own if method == RANDOM else RECOMMENDED_SIZES)
+        if (size or not seed) and size in own and not (name == "spouse" and method == RECOMMENDED)
     ]
-    order = (*FIRST, *SIZES)
-    return sorted(runs, key=lambda run: (run.seed, order.index(run.options["labels"]) > 4))
+    places = {name: place for place, name in enumerate(sizes)}
+    return sorted(runs, key=lambda run: (run.seed, _turn(run), places[run.dataset]))
+
+
+def _turn(run: Run) -> float:
+    """When a run's turn comes: random rows of the first four sizes, then recommended rows."""
+    place = FIRST.index(run.options["labels"]) // 2
+    return place + 1.5 * (run.method == RECOMMENDED) + 0.2 * (run.dataset not in SETS)
+
+
+def _one_of_each_family(half: Half) -> list[TaskSpec]:
+    """The first quick task of every family."""
+    by_family: dict[str, TaskSpec] = {}
+    for spec in chosen_specs(half, families=True, quick=True):
+        by_family.setdefault(spec.name.rpartition("-")[0], spec)
+    return [*by_family.values()]
 
 
 @cache
@@ -92,7 +121,13 @@ def material(name: str) -> Material:
         task = task_named(name)
         labeled, test = (task.X_train, task.y_train), (task.X_test, task.y_test)
         return Material(
-            task.X_train, task.votes, labeled, test, network_of(task), f"tasks, {task.half}"
+            task.X_train,
+            task.votes,
+            labeled,
+            task.votes,
+            test,
+            network_of(task),
+            f"tasks, {task.half}",
         )
     dataset = dataset_of(name)
     train, test = dataset.train, (dataset.test.features, dataset.test.gold)
@@ -102,7 +137,13 @@ def material(name: str) -> Material:
     labeled = source.features[drawn], np.asarray(source.gold[drawn])
     X, votes = train.features[rows], train.votes[rows]
     return Material(
-        X, votes, labeled, test, paper_network(dataset, 0), f"sets, {REAL_HALVES[name]}"
+        X,
+        votes,
+        labeled,
+        source.votes[drawn],
+        test,
+        paper_network(dataset, 0),
+        f"sets, {REAL_HALVES[name]}",
     )
 
 
@@ -123,14 +164,20 @@ def execute(run: Run) -> Record:
         found[ROUGH] = figures(model.fit(own.X, own.votes), own.test)
         return {"group": own.group, "figures": found}
     rows = np.random.default_rng([run.seed, size]).permutation(len(own.labeled[1]))[:size]
+    chosen = ["random"] * len(rows)
+    if run.method == RECOMMENDED:
+        table = rows_to_label(own.pool, own.labeled[0], n=size, seed=run.seed).frame
+        rows, chosen = table["row"].to_numpy(), table["chosen"].to_list()
     X, y = own.labeled[0][rows], own.labeled[1][rows]
-    model = Committee(own.network, progress=False).fit(own.X, own.votes, gold=(X, y))
+    gold = Gold(y, X, own.pool[rows], chosen)
+    model = Committee(own.network, progress=False).fit(own.X, own.votes, gold=gold)
     found[LABELS] = figures(model, own.test)
     alone = [member for member in model.members_ if isinstance(member, Supervised)]
     if alone:
         alone[0].threshold_ = None
         found[NETWORKS] = figures(alone[0], own.test)
-    found[LOGISTIC] = of_proba(logistic(X, y, own), None, own.test[1])
+    proba = logistic_proba(X, y, own.test[0], own.votes.n_classes)
+    found[LOGISTIC] = of_proba(proba, None, own.test[1])
     threshold = 0.5 if model.threshold_ is None else float(model.threshold_)
     model.threshold_ = None
     return {
@@ -147,17 +194,6 @@ def rough_balance(gold: np.ndarray, n_classes: int) -> np.ndarray:
     shares = np.bincount(gold, minlength=n_classes) + 1.0
     shares *= ROUGHLY ** np.random.default_rng(0).uniform(-1, 1, n_classes)
     return shares / shares.sum()
-
-
-def logistic(X: np.ndarray, y: np.ndarray, own: Material) -> np.ndarray:
-    """Return P(class) of the test rows by scikit-learn; classes that it has not seen get little."""
-    proba = np.full((len(own.test[1]), own.votes.n_classes), 1e-3)
-    if len(np.unique(y)) < 2:
-        proba[:, y[0]] = 1
-    else:
-        fitted = LogisticRegression(max_iter=1000).fit(X, y)
-        proba[:, fitted.classes_] = fitted.predict_proba(own.test[0])
-    return proba / proba.sum(axis=1, keepdims=True)
 
 
 def figures(model: Any, test: tuple[np.ndarray, np.ndarray]) -> list[float]:
@@ -183,17 +219,23 @@ def of_proba(proba: np.ndarray, threshold: float | None, gold: np.ndarray) -> li
 
 def show(records: list[Record], effort: Effort) -> None:
     """Write the changes by group and by set, and draw the scores."""
-    labeled = [record for record in records if record["options"]["labels"]]
-    groups = list(dict.fromkeys(record["group"] for record in labeled))
-    header = ["", "labels", "runs", *FIGURES, "lose over 2: main", "accuracy", "macro F1"]
+    # A set with fewer rows than labels would repeat its largest number of labels.
+    labeled = [r for r in records if 0 < r["options"]["labels"] == r["items"]]
+    rough = [r for r in records if not r["options"]["labels"]]
+    drawn = [r for r in labeled if r["method"] == RANDOM]
+    every = ("sets, both halves", *dict.fromkeys(record["group"] for record in labeled))
     rows = []
-    for group in ("sets, both halves", *groups):
-        for size in sorted({record["options"]["labels"] for record in labeled}):
-            own = [r for r in _of_group(labeled, group) if r["options"]["labels"] == size]
-            if own:
-                rows.append([group, str(size), str(len(own)), *_summary(own)])
-    rough = [record for record in records if not record["options"]["labels"]]
-    for group in ("sets, both halves", *groups):
+    for group in every:
+        for method in (RANDOM, RECOMMENDED):
+            for size in SIZES:
+                own = [
+                    r
+                    for r in _of_group(labeled, group)
+                    if r["options"]["labels"] == size and r["method"] == method
+                ]
+                if own:
+                    kind = "random" if method == RANDOM else method
+                    rows.append([group, f"{size} {kind}", str(len(own)), *_summary(own)])
         if own := _of_group(rough, group):
             rows.append([group, "rough balance", str(len(own)), *_summary(own, ROUGH)])
     lines = [
@@ -202,23 +244,51 @@ def show(records: list[Record], effort: Effort) -> None:
         "Change by labels, against the same committee without any: means over sets or tasks, in "
         "points (log loss: lower is better), and the share of runs that lose more than 2 points.",
         "",
-        markdown_table(header, rows),
+        markdown_table(["", "labels", "runs", *FIGURES, *_LOSES], rows),
+        "",
+        "Recommended rows minus as many random ones, on the same sets or tasks:",
+        "",
+        markdown_table(["", "labels", "runs", *FIGURES], _recommended(labeled, every)),
         "",
         "Votes and labels against the better of both models that learn the same labels alone, in "
-        "points of the main score (ROC-AUC, or accuracy with several classes).",
+        "points of the main score (ROC-AUC, or accuracy with several classes); random rows.",
         "",
-        markdown_table(["labels", "sets", "against labels alone", "ahead on"], _against(labeled)),
+        markdown_table(["labels", "sets", "against labels alone", "ahead on"], _against(drawn)),
         "",
-        "Main score by set:",
+        "Main score by set; random rows:",
         "",
-        markdown_table(*_by_set(records)),
+        markdown_table(*_by_set([*rough, *drawn])),
         "",
         _of_thresholds(labeled),
         "",
         cost_sentence(len(records), sum(record["cpu_seconds"] for record in records)),
     ]
-    draw(records)
+    draw([*rough, *drawn])
     write_page(STORE, f"python -m experiments {STORE} {effort.words}", lines)
+
+
+def _recommended(records: list[Record], groups: tuple[str, ...]) -> list[list[str]]:
+    """The mean difference of recommended to random rows, with the standard error of the first."""
+    found = {(r["dataset"], r["options"]["labels"], r["seed"], r["method"]): r for r in records}
+    rows = []
+    for group in groups:
+        for size in RECOMMENDED_SIZES:
+            pairs = [
+                (found[key], found[(*key[:3], RANDOM)])
+                for r in _of_group(records, group)
+                if (key := (r["dataset"], size, r["seed"], RECOMMENDED)) in found
+                and (*key[:3], RANDOM) in found
+                and r is found[key]
+            ]
+            if len(pairs) < 2:
+                continue
+            apart = np.array(
+                [np.subtract(*(each["figures"][LABELS] for each in pair)) for pair in pairs]
+            )
+            mean, error = apart.mean(axis=0), apart[:, 0].std(ddof=1) / np.sqrt(len(apart))
+            cells = [f"{mean[0]:+.2f} ± {error:.2f}", *(f"{value:+.2f}" for value in mean[1:3])]
+            rows.append([group, str(size), str(len(pairs)), *cells, f"{mean[3]:+.3f}"])
+    return rows
 
 
 def _of_group(records: list[Record], group: str) -> list[Record]:

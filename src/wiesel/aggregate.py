@@ -23,11 +23,11 @@ from wiesel.errors import (
     listed,
     suggest,
 )
-from wiesel.evaluation.rendering import html_fragment
+from wiesel.evaluation.report import html_fragment
 from wiesel.features.items import item_vectors
 from wiesel.guidance.asking import Answered, Asking, AskNext, plan_answers
-from wiesel.io.answer_columns import AnswerColumns
 from wiesel.io.answers import (
+    AnswerColumns,
     Repeated,
     alike_names,
     answer_times,

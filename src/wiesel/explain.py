@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wiesel.labels import LabelSpace
 
-__all__ = ["Explanation", "MemberView", "Push", "predicted_class"]
+__all__ = ["Explanation", "MemberView", "Push", "certainty", "predicted_class"]
 
 
 def predicted_class(proba: Sequence[float], threshold: float | None) -> int:
@@ -18,6 +18,19 @@ def predicted_class(proba: Sequence[float], threshold: float | None) -> int:
     if threshold is not None:
         return int(proba[1] >= threshold)
     return max(range(len(proba)), key=proba.__getitem__)
+
+
+def certainty(proba: Sequence[float], predicted: int, threshold: float | None) -> str:
+    """Return the probability of the predicted class, with its threshold if it is not the largest.
+
+    >>> certainty((0.6, 0.4), 1, 0.3), certainty((0.1, 0.9), 1, 0.3)
+    ('40 % (its threshold is 30 %)', '90 %')
+    """
+    sure = f"{100 * proba[predicted]:.0f} %"
+    if threshold is None or predicted == predicted_class(proba, None):
+        return sure
+    needed = threshold if predicted else 1 - threshold
+    return f"{sure} (its threshold is {100 * needed:.0f} %)"
 
 
 @dataclass(frozen=True)
@@ -88,10 +101,7 @@ class Explanation:
 
     def _headline(self) -> str:
         index = self.labels.index(self.label)
-        sure = f"{100 * self.end_proba[index]:.0f} %"
-        if self.threshold is not None and index != predicted_class(self.end_proba, None):
-            needed = self.threshold if index else 1 - self.threshold
-            sure += f" (its threshold is {100 * needed:.0f} %)"
+        sure = certainty(self.end_proba, index, self.threshold)
         return (
             f"Item {self.item} is {self.label!r}: end model {sure}, "
             f"soft label {100 * self.soft_label[index]:.0f} %."

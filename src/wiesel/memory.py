@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["collect_seldom", "memory_size"]
+__all__ = ["collect_seldom", "free_memory", "memory_size"]
 
 _CONTAINER_LIMITS = (
     "/sys/fs/cgroup/memory.max",
@@ -27,6 +27,30 @@ def memory_size() -> int:
         with suppress(OSError, ValueError):  # "max" is not a number: there is no limit
             sizes.append(int(Path(file).read_text(encoding="ascii")))
     return min(size for size in sizes if size > 0)
+
+
+def free_memory() -> int:
+    """Return the memory that this process can still get, in bytes, as far as the system tells.
+
+    >>> 0 < free_memory() <= memory_size()
+    True
+    """
+    sizes = [memory_size()]
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        sizes.append(1024 * next(int(line.split()[1]) for line in lines if "MemAvailable" in line))
+    with suppress(OSError, ValueError, StopIteration):  # of a container; files do not count
+        lines = Path("/sys/fs/cgroup/memory.stat").read_text(encoding="ascii").splitlines()
+        used = next(int(line.split()[1]) for line in lines if line.startswith("anon "))
+        sizes.append(memory_size() - used)
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # not on Windows
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            n_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            sizes.append(limit - n_pages * resource.getpagesize())
+    return max(1, min(sizes))
 
 
 def collect_seldom() -> None:

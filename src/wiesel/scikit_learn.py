@@ -23,6 +23,10 @@ _TEXT_OR_NUMBERS = (
     "scikit-learn sorts the classes {}, which have another order as text than as numbers. Say what "
     "y contains: model.as_classifier(int), or model.as_classifier(str)."
 )
+_TEXT_OR_TRUTH = (
+    "scikit-learn takes the classes {} for text, and would find none of them in a y of truth "
+    "values. Say what y contains: model.as_classifier(bool), or model.as_classifier(str)."
+)
 
 
 class Classifier(Parameterized):
@@ -263,8 +267,8 @@ class SortedClassifier(Parameterized):
 
     def _values_of(self, labels: LabelSpace, values: Mapping[str, Any] | type | None) -> list[Any]:
         if values is None:
-            if _text_and_numbers_differ(labels):
-                raise ParameterError(_TEXT_OR_NUMBERS.format(listed(labels)))
+            if problem := _values_problem(labels):
+                raise ParameterError(problem)
             return list(labels)
         if isinstance(values, Mapping):
             found = [values.get(name) for name in labels]
@@ -329,8 +333,8 @@ def _order_problem(model: Any) -> str:
     labels: LabelSpace | None = getattr(model, "labels_", None)
     if labels is None:
         return ""
-    if _text_and_numbers_differ(labels):
-        return _TEXT_OR_NUMBERS.format(listed(labels))
+    if problem := _values_problem(labels):
+        return problem
     if list(labels) == sorted(labels):
         return ""
     return (
@@ -340,9 +344,13 @@ def _order_problem(model: Any) -> str:
     )
 
 
-def _text_and_numbers_differ(labels: LabelSpace) -> bool:
-    numbers = {labels.names[index]: value for value, index in labels.named_values.items()}
-    return bool(numbers) and sorted(numbers) != sorted(numbers, key=numbers.__getitem__)
+def _values_problem(labels: LabelSpace) -> str:
+    """Why scikit-learn must know whether `y` contains names or values; empty if it need not."""
+    values = {labels.names[index]: value for value, index in labels.named_values.items()}
+    if any(isinstance(value, bool) for value in values.values()):
+        return _TEXT_OR_TRUTH.format(listed(labels))
+    same = sorted(values) == sorted(values, key=values.__getitem__)
+    return "" if same else _TEXT_OR_NUMBERS.format(listed(labels))
 
 
 def _as_array(values: list[Any]) -> npt.NDArray[Any]:

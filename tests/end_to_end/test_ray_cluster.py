@@ -38,7 +38,7 @@ from wiesel.errors import DataError, LabelingFunctionError, VoteError
 from wiesel.io import RayVoteParts, VoteParts, read_votes, write_votes
 from wiesel.label_models import REGISTRY
 from wiesel.lfs import FailureLog, RayEngine, apply_lfs_to_folder, load_lfs
-from wiesel.lfs.engines import ray_tasks
+from wiesel.lfs.engines import ray_engine
 
 pytestmark = ON_RAY
 
@@ -166,7 +166,7 @@ def test_a_row_that_ends_its_process_is_told_and_may_be_set_aside(
     engine = RayEngine(part_rows=2)  # the search for the row ends few processes
     words = r"'deadly' failed on row 17 \(id 'm17'\): it e"
     with monkeypatch.context() as patch:
-        patch.setattr(ray_tasks, "_ATTEMPTS", 1)  # each ends a process; below all three are made
+        patch.setattr(ray_engine, "_ATTEMPTS", 1)  # each ends a process; below all three are made
         with pytest.raises(LabelingFunctionError, match=words):
             apply_lfs(deadly, mails, labels=LABELS, ids="id", engine=engine)
     caplog.clear()

@@ -34,8 +34,8 @@ from wiesel import (
 )
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import DataError, FeatureError, ParameterError
-from wiesel.features import text_files, write_text_features
-from wiesel.lfs.engines import ray_pieces
+from wiesel.features import vector_files, write_text_features
+from wiesel.lfs.engines import ray_engine
 from wiesel.lfs.engines.pieces import Piece
 from wiesel.nn import MLP
 from wiesel.project import ray_predictions
@@ -60,7 +60,7 @@ def wait_in(folder: str) -> None:
         time.sleep(0.05)
 
 
-class PatientVectors(text_files.WriteVectors):
+class PatientVectors(vector_files.WriteVectors):
     def __call__(self, piece: Any, rows: pl.DataFrame) -> bytes:
         wait_in(str(Path(self.target).parent / "features"))
         return super().__call__(piece, rows)
@@ -256,11 +256,11 @@ def test_a_part_that_ends_its_process_is_tried_again_and_then_reported(
     nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     assert nodes
-    monkeypatch.setattr(ray_pieces, "_RETRIES", 1)
+    monkeypatch.setattr(ray_engine, "_RETRIES", 1)
     pl.DataFrame({"n": range(3)}).write_parquet(tmp_path / "rows.parquet")
     piece = Piece(number=0, file=str(tmp_path / "rows.parquet"), first=0, count=3, start=0)
     with pytest.raises(DataError, match="in 2 attempts"):
-        list(ray_pieces.done_on_ray(DeadlyJob(), [piece]))
+        list(ray_engine.done_on_ray(DeadlyJob(), [piece]))
 
 
 def test_a_lost_node_in_every_stage_changes_nothing(
@@ -274,7 +274,7 @@ def test_a_lost_node_in_every_stage_changes_nothing(
     rules = [keywords("spam", ["free"], column="text"), keywords("ham", ["see"], column="text")]
     votes = apply_lfs(rules, rows, labels=LABELS, ids="id")
 
-    monkeypatch.setattr(text_files, "WriteVectors", PatientVectors)
+    monkeypatch.setattr(vector_files, "WriteVectors", PatientVectors)
     with nodes.losing_one(tmp_path / "features"):
         features = write_text_features(
             TextFeatures(min_count=1, n_dimensions=4),

@@ -164,6 +164,8 @@ def check_the_model_itself(task: Task) -> None:
 
 
 def numbers_sort_otherwise(labels: LabelSpace) -> bool:
+    if set(labels) == {"False", "True"}:
+        return True
     try:
         return sorted(labels) != sorted(labels, key=float)
     except ValueError:

@@ -18,9 +18,9 @@ from wiesel.features.text import cached_array
 from wiesel.io import LabelStore, read_rows, read_votes, write_rows, write_votes
 from wiesel.io.vote_parts import KeptSums
 from wiesel.lfs import VoteCache
+from wiesel.lfs.ballots import ColumnVotes
 from wiesel.lfs.chat import AnswerCache
-from wiesel.lfs.column_votes import ColumnVotes
-from wiesel.lfs.completions import Completion
+from wiesel.lfs.sending import Completion
 from wiesel.project.bundle import load_bundle
 from wiesel.project.lf_set import LFSet
 from wiesel.project.runs import claim_run

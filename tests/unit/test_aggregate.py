@@ -11,7 +11,7 @@ from wiesel import DawidSkene, LabelSpace, MajorityVote, OneCoin, VoteMatrix, ag
 from wiesel.analysis.crowd import judge_workers
 from wiesel.cli.main import app
 from wiesel.errors import DataError, ParameterError, VoteError
-from wiesel.io.answer_columns import find_answer_columns, looks_like_answers
+from wiesel.io.answers import find_answer_columns, looks_like_answers
 from wiesel.label_models import REGISTRY
 from wiesel.report.crowd import crowd_html
 

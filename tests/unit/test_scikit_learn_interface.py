@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError as UnfittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -285,6 +287,21 @@ def test_a_classifier_for_scikit_learn_checks_its_values():
         with pytest.raises(UnfittedError, match="call fit"):
             unfitted.predict(votes)
     assert clone(again).fit(votes).feature_names_in_.tolist() == list(votes.voters)
+
+
+def test_truth_values_are_not_read_as_the_names_true_and_false():
+    """scikit-learn would find none of them: an IndexError in its calibration, no accuracy."""
+    labels = LabelSpace(False, True)
+    votes = VoteMatrix.from_dense(labels.from_indices(VOTES.dense()), labels)
+    model = TwoStage(MajorityVote(), LogisticRegression()).fit(X, votes)
+    for unsaid in (model, model.as_classifier()):
+        with pytest.raises(ParameterError, match=r"as_classifier\(bool\).*as_classifier\(str\)"):
+            CalibratedClassifierCV(FrozenEstimator(unsaid)).fit(X, GOLD == 1)
+    said = CalibratedClassifierCV(FrozenEstimator(model.as_classifier(bool))).fit(X, GOLD == 1)
+    assert said.classes_.tolist() == [False, True]
+    assert said.score(X, GOLD == 1) > 0.6
+    assert model.as_classifier(str).classes_.tolist() == ["False", "True"]
+    assert model.score(X, GOLD == 1) == model.as_classifier(bool).score(X, GOLD == 1)
 
 
 def test_stratified_folds_of_votes_are_refused_with_the_way_to_make_them():

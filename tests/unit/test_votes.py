@@ -1,5 +1,6 @@
 """VoteMatrix: what it holds, what it refuses, and in which words."""
 
+import inspect
 from dataclasses import FrozenInstanceError
 from typing import Any
 
@@ -9,6 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import wiesel.analysis
+import wiesel.guidance
+import wiesel.label_models
 from wiesel import LabelSpace, VoteMatrix
 from wiesel.errors import DataError, ParameterError, VoteError
 
@@ -438,3 +442,25 @@ def test_as_an_array_votes_are_small_whole_numbers_unless_others_are_asked_for(
     assert np.asarray(small, dtype=np.float64).dtype == np.float64
     with pytest.raises(ValueError, match="always a copy"):
         np.array(small, copy=False)
+
+
+def test_every_public_function_of_votes_refuses_an_array_with_the_way_to_make_votes():
+    rows = [{"text": "free money"}] * 4
+    given = {"rows": rows, "X": np.eye(4), "item": 0, "gold": [0, 1, 0, 1]}
+    tried = []
+    for room in (wiesel, wiesel.analysis, wiesel.guidance, wiesel.label_models):
+        for name in room.__all__:
+            function = getattr(room, name)
+            if not inspect.isfunction(function) or name in tried:
+                continue
+            named = inspect.signature(function).parameters
+            votes = [each for each in ("votes", "before", "after", "swapped") if each in named]
+            needed = [each.name for each in named.values() if each.default is each.empty]
+            if not votes or not set(needed) <= {*given, *votes}:
+                continue
+            arguments = {each: given[each] for each in needed if each not in votes}
+            with pytest.raises(VoteError, match=r"votes must be a VoteMatrix; got ndarray.*Make"):
+                function(**arguments, **dict.fromkeys(votes, np.zeros((4, 2), int)))
+            tried.append(name)
+    assert {"summarize", "agreement", "rows_to_label", "suggest_lfs", "blame"} <= set(tried)
+    assert len(tried) >= 15, tried

@@ -47,6 +47,8 @@ def test_filters_last_and_rows_are_labeled_one_by_one_and_together(
     second = page.inner_text(".q-dialog h2").removeprefix("Row ")
     page.keyboard.press("2")
     page.wait_for_selector(".q-dialog >> text=gold: technical")
+    # A rule from words of this row most likely votes for its class.
+    page.wait_for_selector(".q-dialog .lf-label [aria-pressed=true] >> text=technical")
     assert store.labels().to_dicts() == [
         {"item": second, "label": "technical", "purpose": "learn", "people": 1, "agreed": True}
     ]

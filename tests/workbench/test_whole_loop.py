@@ -219,6 +219,18 @@ def results(page: Any, address: str, project: Path) -> None:
     cells.nth(biggest).click()
     page.wait_for_selector(f"text={counts[biggest]} of 300 test rows")
     page.go_back()
+    # The dev rows of the run are training rows that were labeled here.
+    page.wait_for_selector(".confusion-cell")
+    page.click("main label:has-text('Rows')")
+    page.click(".q-menu >> text=dev")
+    page.wait_for_selector("text=20 rows with gold")
+    cells = page.locator(".confusion-cell")
+    of_dev = [int(text) for text in cells.all_inner_texts()]
+    assert sum(of_dev) == 20
+    cells.nth(of_dev.index(max(of_dev))).click()
+    page.wait_for_selector(f"text={max(of_dev)} of 600 train rows")
+    page.go_back()
+    page.wait_for_selector("text=300 rows with gold")
     if sum(counts) > counts[0] + counts[3]:
         page.click(".ask-why >> nth=0")
         page.wait_for_selector(".blame-switch")
@@ -315,15 +327,45 @@ def test_number_keys_label_as_fast_as_they_are_pressed(serve_once, open_page, em
     page.wait_for_selector(".label-guidelines >> text=Money is in it")
 
 
+FAINT = """() => {
+  const numbers = (color) => color.match(/[0-9.]+/g).map(Number);
+  const light = (color) => {
+    const [r, g, b] = color.map((c) => c / 255).map(
+      (c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const [r, g, b, a = 1] = numbers(getComputedStyle(at).backgroundColor);
+      if (a > 0.5) return [r, g, b];
+    }
+    return [255, 255, 255];
+  };
+  const seen = [...document.querySelectorAll('main *, header *')].filter((node) =>
+    node.checkVisibility({opacityProperty: true}) && !node.closest('[disabled], .disabled')
+    && [...node.childNodes].some((part) => part.nodeType === 3 && part.data.trim()));
+  if (seen.length < 10) return ['there is hardly any text'];
+  return seen.map((node) => {
+    const a = light(numbers(getComputedStyle(node).color)), b = light(behind(node));
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    return contrast < 4.5 ? `${contrast.toFixed(1)}: ${node.innerText.slice(0, 40)}` : '';
+  }).filter(Boolean);
+}"""
+"""The texts of a page that are hard to read: WCAG asks for a contrast of 4.5."""
+
+
 def test_no_page_is_wider_than_a_phone_by_day_and_by_night(serve_once, open_page, read_project):
     server = serve_once(read_project)
     phone = {"width": 390, "height": 844}
     page = open_page(server.address, color_scheme="dark", viewport=phone)
     night, day = "rgb(23, 27, 31)", "rgb(255, 255, 255)"
-    for address in ("/", "/lfs", "/label", "/train", "/results"):
+    for address in ("/", "/map", "/lfs", "/label", "/train", "/results"):
         if address != "/":
             page.goto(server.address + address)
         page.wait_for_selector("main >> text=/./ >> nth=0")
+        page.evaluate("localStorage.setItem('wiesel-person', 'ada')")
+        if address == "/label":
+            page.wait_for_selector(".label-buttons >> text=billing")
         for scheme, background in (("dark", night), ("light", day), ("dark", night)):
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function(
@@ -331,6 +373,7 @@ def test_no_page_is_wider_than_a_phone_by_day_and_by_night(serve_once, open_page
             )
             width = page.evaluate("document.documentElement.scrollWidth")
             assert width <= 390, (address, scheme)
+            assert page.evaluate(FAINT) == [], (address, scheme)
 
 
 def test_a_row_opens_by_keyboard_and_pages_turn(serve_once, open_page, read_project):

@@ -11,7 +11,7 @@ from wiesel.analysis.table import Table, count, number, percent, text
 from wiesel.errors import VoteError
 from wiesel.forks import check_polars_threads
 from wiesel.memory import memory_size
-from wiesel.votes import Statistics, VoteMatrix, VoteSource
+from wiesel.votes import Statistics, VoteMatrix, VoteSource, require_votes
 
 __all__ = ["PairCounts", "agreement", "pair_counts"]
 
@@ -65,6 +65,7 @@ def agreement(votes: VoteSource, near: float = 0.95) -> Table:
      link      length      2      50.0 %    0.00   25.0 %   –
      keyword   length      1     100.0 %       –   25.0 %   –
     """
+    require_votes(votes)
     check_polars_threads("agreement")
     frame = _pair_frame(votes, near).sort(
         pl.col("both") >= SHARED_ITEMS, "same", "both", descending=True, maintain_order=True

@@ -13,7 +13,7 @@ from wiesel.forks import check_polars_threads
 from wiesel.labels import LabelSpace
 from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["Buckets", "label_buckets"]
 
@@ -101,6 +101,8 @@ def label_buckets(
     ['see www']
     """
     check_polars_threads("label_buckets")
+    if votes is not None:
+        require_votes(votes)
     rows = in_order_of(votes, rows, "rows")
     frame = as_frame(rows)
     space = LabelSpace.of(labels) if labels is not None else getattr(votes, "labels", None)

@@ -6,7 +6,7 @@ import polars as pl
 from wiesel.analysis.table import Table, count, text
 from wiesel.errors import VoteError
 from wiesel.labels import ABSTAIN
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["changed_votes"]
 
@@ -29,6 +29,8 @@ def changed_votes(before: VoteMatrix, after: VoteMatrix) -> Table:
      ask     ham      spam          1   m1
      ask     spam     abstain       1   m3
     """
+    require_votes(before)
+    require_votes(after)
     if before.labels != after.labels:
         raise VoteError(f"The votes before have {before.labels!r}, those after {after.labels!r}.")
     voters = [name for name in after.voters if name in before.voters]

@@ -14,7 +14,7 @@ from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame
 from wiesel.vote_entries import id_series
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["class_names", "disagreements"]
 
@@ -50,6 +50,7 @@ def disagreements(
     >>> disagreements(votes, rows, ["keyword", "link"]).to_dicts()
     [{'item': 1, 'text': 'see www', 'vote: keyword': 'ham', 'vote: link': 'spam'}]
     """
+    require_votes(votes)
     check_polars_threads("disagreements")
     frame = as_frame(in_order_of(votes, rows, "rows"))
     if len(frame) != votes.n_items:

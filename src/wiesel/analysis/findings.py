@@ -1,21 +1,30 @@
 """Findings: actionable problems of the votes, in plain sentences with the evidence."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import polars as pl
+import scipy.sparse as sp
 
-from wiesel.analysis.counts import class_counts, gold_indices, item_counts, voter_counts
+from wiesel.analysis.agreement import PairCounts, agreement, pair_counts
+from wiesel.analysis.counts import (
+    class_counts,
+    gold_indices,
+    item_counts,
+    voter_counts,
+    wilson_interval,
+)
 from wiesel.analysis.finding import Finding, as_text, finding_frame, most_serious_first
 from wiesel.analysis.gold_findings import balance_finding, gold_findings
-from wiesel.analysis.pair_findings import pair_findings
-from wiesel.analysis.peer_findings import peer_findings
 from wiesel.analysis.table import Table, text
 from wiesel.forks import check_polars_threads
-from wiesel.labels import class_prior
-from wiesel.votes import VoteSource, require_votes
+from wiesel.labels import FloatArray, class_prior
+from wiesel.votes import Statistics, VoteMatrix, VoteSource, require_votes
 
-__all__ = ["findings", "vote_findings"]
+__all__ = ["findings", "majority_agreement", "pair_findings", "peer_findings", "vote_findings"]
 
 FEW_VOTES = 10
 """With fewer votes, the quality of a voter cannot be judged."""
@@ -29,6 +38,17 @@ _MANY_ITEMS, _SELDOM = 0.4, 0.1
 """A catch-all votes on so many items, and with others so much less often than by chance."""
 _OFTEN_ALONE = 0.2
 """If at least this share of the votes is alone on its item, being alone is normal."""
+_SHARED_ITEMS = 10
+_CONFLICTS = 5
+_SURE = 3.5
+"""Standard deviations beyond chance: high enough that none of hundreds of pairs passes by luck."""
+_OPPOSED = 0.3
+"""The minimum share of a voter's votes that another voter contradicts, to be worth a look."""
+_ENOUGH_MEETINGS = 50
+_HARDLY_AGREE = 0.1
+_PART = 2**18
+_BARELY = 0.1
+_COMPARED_ITEMS = 30
 
 
 def findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> Table:
@@ -198,3 +218,214 @@ def _coverage_findings(votes: VoteSource) -> Iterator[Finding]:
             "Label models estimate accuracies from such items."
         )
         yield Finding("low_overlap", sentence, value=shared / n_covered)
+
+
+def pair_findings(votes: VoteSource, suspects: Collection[str] = ()) -> Iterator[Finding]:
+    """Return duplicate voters, and pairs that contradict each other more often than by chance.
+
+    Two voters that never vote for the same class cannot agree, so their disagreement alone is not a
+    finding. It becomes one if they vote on the same items far more often than independent voters
+    would. Conflicts with `suspects` (voters with other findings) are left out.
+    """
+    pairs, voters = agreement(votes).frame, votes.voters
+    for group in _groups(pairs.filter(pl.col("relation") == "duplicate"), voters):
+        names = _members(group, voters)
+        sentence = (
+            f"{as_text(names)} always vote the same: they count {_times(names)} in a majority "
+            "vote. Keep one of them."
+        )
+        yield Finding("duplicate", sentence, names, value=1.0)
+    for group in _groups(pairs.filter(pl.col("relation") == "near-duplicate"), voters):
+        names, same = _members(group, voters), float(group["same"].to_numpy().min())
+        sentence = (
+            f"{as_text(names)} nearly always vote the same (on {as_text(same)} of the items that "
+            f"one of them votes on): they count about {_times(names)} in a majority vote."
+        )
+        yield Finding("near_duplicate", sentence, names, value=same)
+    counts = pair_counts(votes)
+    yield from _conflicts(votes, counts, suspects)
+    yield from _no_agreement(counts)
+
+
+def _groups(pairs: pl.DataFrame, voters: tuple[str, ...]) -> list[pl.DataFrame]:
+    """The pairs, split into groups of connected voters."""
+    from scipy.sparse.csgraph import connected_components
+
+    if pairs.is_empty():
+        return []
+    position = {name: index for index, name in enumerate(voters)}
+    first = np.array([position[name] for name in pairs["first"]])
+    second = np.array([position[name] for name in pairs["second"]])
+    shape = (len(voters), len(voters))
+    graph = sp.coo_array((np.ones(len(first)), (first, second)), shape=shape)
+    _, group = connected_components(graph, directed=False)
+    return pairs.with_columns(group=group[first]).partition_by("group", maintain_order=True)
+
+
+def _members(group: pl.DataFrame, voters: tuple[str, ...]) -> list[str]:
+    linked = set(group["first"]) | set(group["second"])
+    return [name for name in voters if name in linked]
+
+
+def _times(names: list[str]) -> str:
+    return "twice" if len(names) == 2 else f"{len(names)} times"
+
+
+def _conflicts(
+    votes: VoteSource, pairs: PairCounts, suspects: Collection[str]
+) -> Iterator[Finding]:
+    """The pairs with the most conflicts, among those with more conflicts than by chance."""
+    apart = pairs.both - pairs.agree
+    expected = pairs.both * (1 - pairs.chance)
+    spread = np.sqrt(np.maximum(expected * pairs.chance, 1e-12))
+    quarrel = (pairs.chance > 0) & (apart > expected + _SURE * spread)
+    meeting, by_luck = _meetings(votes, pairs)
+    opposed = (pairs.chance == 0) & meeting
+    suspect = np.isin(votes.voters, list(suspects))
+    known = suspect[pairs.first] | suspect[pairs.second]
+    chosen = np.flatnonzero((quarrel | opposed) & (pairs.both >= _SHARED_ITEMS) & ~known)
+    order = chosen[np.argsort(-apart[chosen], kind="stable")][:_CONFLICTS]
+    for k in order:
+        names = [votes.voters[pairs.first[k]], votes.voters[pairs.second[k]]]
+        luck = by_luck[k] if opposed[k] else expected[k]
+        sentence = (
+            f"{as_text(names)} contradict each other on {int(apart[k]):,} items; about {luck:,.0f} "
+            "are expected by chance. One of them is wrong there: look at these items."
+        )
+        yield Finding("conflict", sentence, names, value=float(apart[k] / pairs.both[k]))
+
+
+def _meetings(
+    votes: VoteSource, pairs: PairCounts
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """Which pairs share far more items than independent voters would, and the expected number."""
+    n_votes = class_counts(votes).sum(axis=1).astype(np.float64)
+    first, second = n_votes[pairs.first], n_votes[pairs.second]
+    by_luck = first * second / max(votes.n_items, 1)
+    surely = pairs.both > 2 * by_luck + _SURE * np.sqrt(by_luck + 1)
+    return surely & (pairs.both >= _OPPOSED * np.minimum(first, second)), by_luck
+
+
+def _no_agreement(pairs: PairCounts) -> Iterator[Finding]:
+    """A finding if voters that could agree do so hardly more often than by chance."""
+    can = pairs.chance > 0
+    met, agree = float(pairs.both[can].sum()), float(pairs.agree[can].sum())
+    chance = float((pairs.both * pairs.chance)[can].sum())
+    if met < _ENOUGH_MEETINGS or agree - chance >= _HARDLY_AGREE * (met - chance):
+        return
+    sentence = (
+        f"Two votes on the same item differ in {as_text(1 - agree / met)} of the cases; random "
+        f"votes would differ in {as_text(1 - chance / met)}. Most of these voters are close to "
+        "random."
+    )
+    yield Finding("high_conflict", sentence, value=1 - agree / met)
+
+
+def peer_findings(votes: VoteSource) -> Iterator[Finding]:
+    """Return the voters that agree with the others no more than chance would.
+
+    Chance is the agreement of a voter that casts the same votes on random items. The upper end of
+    the 95 % interval counts, so that rare voters are not flagged. Votes for a class with a single
+    voter are left out, because no other voter could agree. If most voters vote for one class only,
+    such voters are not flagged; gold labels and features judge them.
+    """
+    agree, shared, chance = majority_agreement(votes)
+    _, high = wilson_interval(agree, shared)
+    # The agreement is almost certainly less than a tenth of the way from chance to perfect.
+    suspect = (high < chance + _BARELY * (1 - chance)) & (shared >= _COMPARED_ITEMS)
+    one_sided = (class_counts(votes) > 0).sum(axis=1) == 1
+    if 2 * one_sided.sum() > len(votes.voters):
+        # If most voters vote for one class only, agreement depends on which voters share items: a
+        # rule for a rare class shares items with rules for the common class, right or wrong.
+        suspect &= ~one_sided
+    for j in np.flatnonzero(suspect):
+        name, rate = votes.voters[j], float(agree[j] / shared[j])
+        evidence = (
+            f"it votes with the majority of the others on {as_text(rate)} of {int(shared[j]):,} "
+            f"items; {as_text(chance[j])} are expected by chance"
+        )
+        if high[j] < (1 - _BARELY) * chance[j]:
+            sentence = f"{name!r} votes against the others: {evidence}. Fix it or turn it off."
+            yield Finding("contrary", sentence, [name], value=rate)
+        else:
+            sentence = f"{name!r} agrees with the others no more than a random voter: {evidence}."
+            yield Finding("spammer", sentence, [name], value=rate)
+
+
+def majority_agreement(
+    votes: VoteSource,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return per voter: agreements with the majority of the others, items, chance agreement.
+
+    If k classes are tied for the majority, an agreement counts 1/k. Votes for a class that no other
+    voter ever votes for are left out.
+    """
+    by_class = class_counts(votes)
+    confirmable = (by_class > 0).sum(axis=0) > 1
+    agree, shared, leading = votes.sum(partial(_sum_of_agreements, confirmable=confirmable))
+    by_class = by_class * confirmable
+    shares = by_class / np.maximum(by_class.sum(axis=1, keepdims=True), 1)
+    leading = leading / np.maximum(leading.sum(axis=1, keepdims=True), 1e-12)
+    return agree, shared, (shares * leading).sum(axis=1)
+
+
+def _sum_of_agreements(votes: VoteMatrix, confirmable: npt.NDArray[np.bool_]) -> Statistics:
+    """Agreements and items per voter, and how often each class leads among the other voters."""
+    agree, shared = np.zeros(votes.n_voters), np.zeros(votes.n_voters)
+    leading = np.zeros((votes.n_voters, votes.n_classes))
+    for start in range(0, votes.n_items, _PART):
+        part = votes[start : start + _PART]
+        counts = _hard_counts(part)
+        others, met = _others(part, counts)
+        leading += _leading(part, counts, others)
+        met &= confirmable[part.class_index]
+        won = others[np.arange(part.n_votes), part.class_index] * met
+        agree += np.bincount(part.voter_index, won, minlength=votes.n_voters)
+        shared += np.bincount(part.voter_index, met, minlength=votes.n_voters)
+    return agree, shared, leading
+
+
+def _others(
+    part: VoteMatrix, counts: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """For each vote: the leading classes among the item's other votes, and if there are any."""
+    others = counts[part.item_index]
+    others[np.arange(part.n_votes), part.class_index] -= 1
+    met = others.sum(axis=1) > 0
+    return _leaders(others) * met[:, None], met
+
+
+def _leading(
+    part: VoteMatrix,
+    counts: npt.NDArray[np.float64],
+    others: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """The leading classes among the others, summed over all items they vote on.
+
+    The shape is (n_voters, n_classes). A voter's votes are subtracted on the items it votes on; on
+    all other items, every vote is from others.
+    """
+    leaders = _leaders(counts) * (counts.sum(axis=1, keepdims=True) > 0)
+    changed = others - leaders[part.item_index]
+    own = np.stack(
+        [
+            np.bincount(part.voter_index, changed[:, k], minlength=part.n_voters)
+            for k in range(part.n_classes)
+        ],
+        axis=1,
+    )
+    total: npt.NDArray[np.float64] = leaders.sum(axis=0) + own
+    return total
+
+
+def _hard_counts(part: VoteMatrix) -> npt.NDArray[np.float64]:
+    """Votes per class; a probabilistic vote counts for its most probable class."""
+    cells = part.item_index * part.n_classes + part.class_index
+    size = part.n_items * part.n_classes
+    return np.bincount(cells, minlength=size).reshape(-1, part.n_classes).astype(np.float64)
+
+
+def _leaders(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """1 for the class with the most votes in each row, shared equally between ties."""
+    leads = (counts == counts.max(axis=1, keepdims=True)).astype(np.float64)
+    return leads / leads.sum(axis=1, keepdims=True)

@@ -13,7 +13,7 @@ from wiesel.analysis.table import Table, number, percent, text
 from wiesel.errors import DataError, ParameterError
 from wiesel.label_models import CorrelatedVoters, MajorityVote
 from wiesel.labels import ABSTAIN
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["PanelReport", "judge_panel"]
 
@@ -74,6 +74,7 @@ def judge_panel(
     >>> report.n_effective < 4
     True
     """
+    require_votes(votes)
     if votes.n_voters < 2:
         raise ParameterError(f"A panel has two judges or more; got {votes.n_voters}.")
     truth = None if gold is None else np.asarray(gold_indices(votes, gold), np.int64)

@@ -8,7 +8,7 @@ import polars as pl
 from wiesel.analysis.table import Table, count, percent, text
 from wiesel.errors import VoteError
 from wiesel.labels import ABSTAIN
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["consistent_votes", "position_bias"]
 
@@ -68,6 +68,8 @@ def consistent_votes(votes: VoteMatrix, swapped: VoteMatrix) -> VoteMatrix:
 
 
 def _both(votes: VoteMatrix, swapped: VoteMatrix) -> tuple[np.ndarray, np.ndarray]:
+    require_votes(votes)
+    require_votes(swapped)
     if votes.n_classes != 2 or votes.labels != swapped.labels:
         raise VoteError(
             f"Pairs have two classes, the first and the second option as shown, in both; got "

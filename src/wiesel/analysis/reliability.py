@@ -8,7 +8,7 @@ import numpy.typing as npt
 from wiesel.analysis.agreement import pair_counts
 from wiesel.errors import ParameterError, VoteError, listed
 from wiesel.labels import LabelSpace
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["Level", "Reliability", "reliability"]
 
@@ -74,6 +74,7 @@ def reliability(votes: VoteMatrix, level: Level | None = None, *, seed: int = 0)
     >>> round(found.alpha, 3), round(found.fleiss, 3), found.agreement
     (0.533, 0.467, 0.75)
     """
+    require_votes(votes)
     level = level or ("ordinal" if votes.labels.ordered else "nominal")
     if level not in get_args(Level):
         raise ParameterError(f"level must be one of {listed(get_args(Level))}; got {level!r}.")

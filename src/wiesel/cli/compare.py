@@ -69,7 +69,12 @@ def compare(
     if len(outcomes) == 1:
         only = next(iter(outcomes.values()))
         return Answer(
-            {"runs": only.rows, "references": only.reference_rows, "on": only.judged_on},
+            {
+                "runs": only.rows,
+                "references": only.reference_rows,
+                "on": only.judged_on,
+                "verdict": only.verdict or None,
+            },
             str(only.table),
             step,
         )
@@ -78,10 +83,12 @@ def compare(
         {"data": title, **row} for title, found in outcomes.items() for row in found.reference_rows
     ]
     judged = {title: found.judged_on for title, found in outcomes.items()}
-    data = {"runs": rows, "references": references, "on": judged}
+    verdicts = {title: found.verdict for title, found in outcomes.items() if found.verdict}
+    data = {"runs": rows, "references": references, "on": judged, "verdict": verdicts or None}
     order = list(outcomes)
     both = sorted([*rows, *references], key=lambda row: order.index(row["data"]))
-    return Answer(data, str(score_table(both)), step)
+    said = "\n".join(f"{title}: {sentence}" for title, sentence in verdicts.items())
+    return Answer(data, str(score_table(both, conclusion=said)), step)
 
 
 def _compared(settings: "Project", methods: list[str], seeds: int) -> "Outcome":

@@ -15,7 +15,7 @@ from wiesel.cli.vote_sources import is_many, votes_in
 from wiesel.errors import DataError, listed
 
 if TYPE_CHECKING:
-    from wiesel.io.answer_columns import AnswerColumns
+    from wiesel.io.answers import AnswerColumns
     from wiesel.labels import LabelSpace
     from wiesel.votes import VoteMatrix, VoteSource
 
@@ -95,7 +95,7 @@ def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the c
 def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
     """Return the columns if the file has one row per answer, and whether it has plain rows."""
     from wiesel.io import existing_file, explained, scan_rows
-    from wiesel.io.answer_columns import looks_like_answers
+    from wiesel.io.answers import looks_like_answers
     from wiesel.io.vote_files import vote_note
 
     existing_file(path)  # a name without an extension may be a folder that is not there
@@ -203,7 +203,7 @@ def _gold_of(
     import numpy as np
 
     from wiesel.io import read_gold, scan_rows
-    from wiesel.io.answer_columns import find_gold_columns
+    from wiesel.io.answers import find_gold_columns
 
     columns = scan_rows(path).collect_schema().names()
     known = find_gold_columns(columns, answers)

@@ -94,7 +94,7 @@ def _of_rows(
     (model, data), (output, errors) = given, targets
     found = predict_file(bundle, data, output, ids[1] if ids else None, errors)
     counts = dict(found.counts.most_common())
-    result: dict[str, Any] = {"n_items": found.n_items, "counts": counts}
+    result: dict[str, Any] = {"n_items": found.n_items, "counts": counts, **_threshold(bundle)}
     for file in filter(None, targets):
         tell(f"Wrote {file}.")
     text = _counted(counts)
@@ -126,12 +126,23 @@ def _of_array(bundle: "Bundle", data: Path, output: Path | None) -> Answer:
     ids = pl.Series("id", range(len(proba)), pl.Int64)
     frame = prediction_frame(ids, bundle.model, proba)
     counts = dict(frame["prediction"].value_counts(sort=True).iter_rows())
-    result: dict[str, Any] = {"n_items": len(frame), "counts": counts}
+    result: dict[str, Any] = {"n_items": len(frame), "counts": counts, **_threshold(bundle)}
     if output is None:
         return Answer({**result, "predictions": frame.to_dicts()}, _shown(frame))
     write_rows(frame, output)
     tell(f"Wrote {output}.")
     return Answer(result, _counted(counts))
+
+
+def _threshold(bundle: "Bundle") -> dict[str, Any]:
+    """The threshold in use, which is also said if it is not 1/2; nothing with other tasks."""
+    used = bundle.model.threshold_
+    if len(bundle.labels) != 2 or not isinstance(used, (float, int)):
+        return {}
+    if used != 0.5:
+        name = list(bundle.labels)[1]
+        tell(f"The threshold is {used:.2f}: from this probability on, {name!r} is predicted.")
+    return {"threshold": float(used)}
 
 
 def _shown(frame: Any) -> str:

@@ -52,7 +52,7 @@ def soft_labels(
     from wiesel.io import VoteParts, write_rows, write_soft_label_parts
     from wiesel.io.annotation import is_annotation_file
     from wiesel.io.rows import refuse_overwriting
-    from wiesel.io.soft_label_parts import soft_label_frame
+    from wiesel.io.vote_parts import soft_label_frame
     from wiesel.label_models import LabelModel
     from wiesel.multilabel import PerLabel
 

@@ -47,7 +47,7 @@ from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
 from wiesel.scikit_learn import Classifier
 from wiesel.tasks import OneLabelTask, Task, task_of, task_of_votes
-from wiesel.tasks.explaining import check_one_item
+from wiesel.tasks.one_label import check_one_item
 from wiesel.training import History, Objective, TrainingData, Validation, as_inputs, seeded
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import TrainingHooks, resolve_device

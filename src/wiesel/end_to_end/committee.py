@@ -140,8 +140,8 @@ class Committee(ExplainedModel):
         # If one member has to fall back, the others make up for it.
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
             fits = _planned(members, merged, validation)
-        blind = self.members is None and gold is None and task.compares_members
-        fitted = _fitted(members, fits, merged, validation, any_collapsed=blind)
+        compares = self.members is None and task.compares_members
+        fitted = _fitted(members, fits, merged, validation, any_collapsed=compares)
         # Learned attributes are set last: after a failed fit there are none of another one.
         self.labels_, self.voters_, self.copies_ = task.labels, votes.voters, dict(copies)
         learns = (
@@ -151,10 +151,11 @@ class Committee(ExplainedModel):
         )
         if gold is not None and learns:
             self._add_gold(fitted, gold, task)
-        given_blind = (merged, balance) if blind else None
-        self._keep_members(fitted, 0 if gold is None else len(gold), given_blind)
+        compared = (merged, balance if gold is None else None) if compares else None
+        self._keep_members(fitted, 0 if gold is None else len(gold), compared)
         if gold is not None and learns:
             learn_gold(self, gold)
+            self._weigh_labels()
         elif gold is not None and gold.sample is not None:
             self._tune(gold.sample, gold.sample.proba_by(self.end_model_))
         return self
@@ -163,7 +164,7 @@ class Committee(ExplainedModel):
         """Learn a few gold items, as `EndToEndModel.fine_tune`; they replace the offsets."""
         done = super().fine_tune(X, y)
         self.offsets_ = None
-        self.end_model_ = self._average()
+        self._weigh_labels()
         return done
 
     def soft_labels(self, X: Any, votes: Any) -> npt.NDArray[np.float64]:
@@ -288,21 +289,27 @@ class Committee(ExplainedModel):
         fitted[_GOLD] = member
 
     def _keep_members(
-        self, fitted: Members, n_gold: int, blind: tuple[FitInputs, Any] | None
+        self, fitted: Members, n_gold: int, compared: tuple[FitInputs, Any] | None
     ) -> None:
         members, task = list(fitted.values()), self.task_
         n_networks = np.array([max(1, len(member.members_)) for member in members])
         # A member that has collapsed on a label has no weight for it, unless all have.
         able = task.able([member.history_ for member in members])
-        weights = (n_networks * able.T).T
+        weights = (n_networks * able.T).T.astype(np.float64)
         # Networks that learned from few gold items alone are poor and too confident.
-        of_gold = [isinstance(member, Supervised) for member in members]
+        of_gold = np.array([isinstance(member, Supervised) for member in members])
         weights[of_gold] *= n_gold / (n_gold + _SHRINKAGE)
-        weights, self.offsets_ = weights / weights.sum(axis=0), None
-        networks = [member.end_model_ for member in members]
-        combined = None if blind is None else task.combined(networks, weights, *blind)
-        if combined is not None:
-            weights, self.offsets_ = combined.weights, combined.offsets
+        self.offsets_, agreement = None, None
+        if compared is not None:
+            networks = [
+                member.end_model_ for member in members if not isinstance(member, Supervised)
+            ]
+            combined: Any = task.combined(networks, weights[~of_gold], *compared)
+            agreement = combined.agreement
+            weights[~of_gold] = combined.weights * weights[~of_gold].sum()
+            # Labels move the shares of the predictions by themselves, and better.
+            self.offsets_ = None if n_gold else combined.offsets
+        weights = weights / weights.sum(axis=0)
         self.members_ = tuple(members)
         self.member_weights_ = dict(
             zip(fitted, weights.tolist() if weights.ndim == 1 else weights, strict=True)
@@ -312,8 +319,8 @@ class Committee(ExplainedModel):
         self.history_ = History.of_members([member.history_ for member in members], losses)
         self.trained_on_ = members[0].trained_on_
         self._select_for_all(None, None)
-        if combined is not None:
-            self.selection_["agreement"] = combined.agreement
+        if agreement is not None and not n_gold:
+            self.selection_["agreement"] = agreement
 
     def vote_effects(self, one: Any, votes: Any) -> Any:
         """Return the effects of the votes on one item, and each member's soft label."""
@@ -323,6 +330,17 @@ class Committee(ExplainedModel):
             parts = {name: m.vote_effects(one, merged) for name, m, _ in members}
         weights = {name: weight for name, _, weight in members}
         return self.task_.mean_effects(parts, weights, votes, self.copies_)
+
+    def _weigh_labels(self) -> None:
+        """Give the members that learned labels alone the share that labels decided, if they did."""
+        share = self.selection_["trained_on_gold"].get("alone")
+        if share is not None:
+            of_gold = np.array([isinstance(member, Supervised) for member in self.members_])
+            weights = np.array(list(self.member_weights_.values()))
+            for rows, total in ((of_gold, share), (~of_gold, 1 - share)):
+                weights[rows] *= total / weights[rows].sum()
+            self.member_weights_ = dict(zip(self.member_weights_, weights.tolist(), strict=True))
+        self.end_model_ = self._average()
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         raise NotImplementedError("a committee trains its members")

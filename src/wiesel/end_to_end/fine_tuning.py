@@ -38,6 +38,7 @@ __all__ = [
     "gold_folds",
     "keep_honest",
     "learn_gold",
+    "supported_share",
     "usable",
 ]
 
@@ -50,6 +51,10 @@ _PULL = 1000.0
 """The weight of the squared distance from the weights before, divided by the square of the number
 of items: ten items move a network little, and hundreds wherever they say."""
 _STEPS, _RATE, _BATCH = 150, 2e-3, 256
+_PRIOR_ITEMS = 20.0
+"""What is believed before the labels counts as if so many items supported it."""
+_WAY = 0.85
+"""How much of the way to the labels networks go, if nothing is known of it."""
 _UNSURE = 0.1
 """The share of a gold label that is spread over the classes: few items make nothing certain."""
 
@@ -145,7 +150,7 @@ def usable(gold: GoldItems, task: Task) -> GoldItems | None:
     return gold
 
 
-def learn_gold(model: "EndToEndModel", gold: GoldItems) -> None:
+def learn_gold(model: Any, gold: GoldItems) -> None:
     """Train all networks of a fitted model on gold items, pulled toward their weights.
 
     Each network minimizes, by Adam, with dropout off and the statistics of BatchNorm fixed::
@@ -153,9 +158,11 @@ def learn_gold(model: "EndToEndModel", gold: GoldItems) -> None:
         mean cross-entropy of the gold items + 1000 / items**2 * |theta - theta_before|^2
 
     All of them learn all items. Copies of them leave out one of five folds of the items each: an
-    item's predictions by those that have not seen it are honest, and tune the threshold. Networks
-    that have not seen votes are not pulled. A scikit-learn classifier has learned the items before,
-    in its own fit.
+    item's predictions by those that have not seen it are honest, and tune the threshold. They also
+    say how much of the way to the new weights is taken (`supported_share` of the predictions before
+    and after): few labels may say less than many votes. Networks that have not seen votes are not
+    pulled, and go all the way; how much they count is learned from the honest predictions, too. A
+    scikit-learn classifier has learned the items before, in its own fit.
     """
     known: Any = gold.known
     parts: list[tuple[Any, Array]] = []
@@ -168,10 +175,40 @@ def learn_gold(model: "EndToEndModel", gold: GoldItems) -> None:
             stacks.setdefault(pull, []).append((leaf.end_model_, np.asarray(weight)))
     for pull, stack in stacks.items():
         networks, weights = [network for network, _ in stack], [weight for _, weight in stack]
-        parts.append((np.sum(weights, axis=0), _learned(model, networks, weights, known, pull)))
+        parts.append((np.sum(weights, axis=0), _learned(model, networks, weights, gold, pull)))
+    sample: Any = gold.sample
+    share = None
+    if len(parts) == len(stacks) == 2 and sample is not None:
+        places = [*stacks]
+        alone, others = parts[places.index(0.0)], parts[1 - places.index(0.0)]
+        before = float(alone[0] / (alone[0] + others[0]))
+        pair = alone[1][gold.random], others[1][gold.random]
+        share = supported_share(before, *pair, sample.gold)
+        parts = [(np.asarray(share), alone[1]), (np.asarray(1 - share), others[1])]
     total = np.sum([weight for weight, _ in parts], axis=0)
     proba = np.sum([weight / total * own for weight, own in parts], axis=0)
-    keep_honest(model, gold, proba)
+    keep_honest(model, gold, proba, share)
+
+
+def supported_share(share: float, own: Array, others: Array, gold: npt.NDArray[np.int64]) -> float:
+    """Return the share of the first of two averaged models under which gold items are most likely.
+
+    The given share counts as 20 items that support it: few items hardly change it, and hundreds
+    decide. Found by expectation maximization.
+
+    >>> own, others = np.array([[0.9, 0.1]] * 20), np.array([[0.3, 0.7]] * 20)
+    >>> gold = np.zeros(20, dtype=np.int64)
+    >>> round(supported_share(0.2, own, others, gold), 2)
+    0.46
+    """
+    items = np.arange(len(gold))
+    pair = np.maximum([own[items, gold], others[items, gold]], 1e-9)
+    found = share
+    for _ in range(100):
+        mixed = found * pair[0] + (1 - found) * pair[1]
+        support = found * pair[0] / mixed
+        found = float((support.sum() + _PRIOR_ITEMS * share) / (len(gold) + _PRIOR_ITEMS))
+    return found
 
 
 def gold_folds(gold: npt.NDArray[np.int64], seed: int) -> list[npt.NDArray[np.int64]]:
@@ -179,8 +216,13 @@ def gold_folds(gold: npt.NDArray[np.int64], seed: int) -> list[npt.NDArray[np.in
     return stratified_folds(gold, min(_FOLDS, len(gold)), seed)
 
 
-def keep_honest(model: "EndToEndModel", gold: GoldItems, proba: Array) -> None:
-    """Keep honest predictions of gold items; calibrate on the random ones, and tune thresholds."""
+def keep_honest(
+    model: "EndToEndModel", gold: GoldItems, proba: Array, share: float | None = None
+) -> None:
+    """Keep honest predictions of gold items; calibrate on the random ones, and tune thresholds.
+
+    `share` is what the networks count that learned labels alone, if labels decided it.
+    """
     rows = np.flatnonzero(gold.random)
     sample: Any = gold.sample
     if sample is not None and getattr(model, "calibrated", False):
@@ -195,32 +237,57 @@ def keep_honest(model: "EndToEndModel", gold: GoldItems, proba: Array) -> None:
         both = np.concatenate([earlier.proba, proba])
         learned = LearnedGold(earlier.items + learned.items, both)
     model.learned_gold_ = learned
-    model.selection_ = {**model.selection_, "trained_on_gold": {"items": len(learned.items)}}
+    trained = {"items": len(learned.items)} | ({} if share is None else {"alone": share})
+    model.selection_ = {**model.selection_, "trained_on_gold": trained}
 
 
 def _learned(
     model: "EndToEndModel",
     networks: list[nn.Module],
     weights: list[Array],
-    known: Any,
+    gold: GoldItems,
     pull: float,
 ) -> Array:
     """Train networks in place; return the predictions of their copies that left an item out."""
+    known: Any = gold.known
     folds = gold_folds(known.gold, model.seed)
     # Every network is copied, and more than once if there are fewer networks than folds.
     copied = np.arange(-(-len(folds) // len(networks)) * len(networks)) % len(networks)
     judges = [copy.deepcopy(networks[k]) for k in copied]
     left_out = [folds[number % len(folds)] for number in range(len(judges))]
-    _train(model, [*networks, *judges], [*[None] * len(networks), *left_out], known, pull)
-    proba = np.empty_like(known.proba_by(networks[0]))
-    for number, fold in enumerate(folds):
-        own = range(number, len(judges), len(folds))
-        # A network without weight, because it has collapsed, judges only what no other does.
-        shares = np.array([weights[copied[k]] + 1e-9 for k in own])
-        shares = (shares / shares.sum(axis=0)).reshape(len(own), 1, -1)
-        judged = np.stack([known.proba_by(judges[k])[fold] for k in own])
-        proba[fold] = (shares * judged).sum(axis=0)
-    return proba
+    everyone = [*networks, *judges]
+    before = [copy.deepcopy(network.state_dict()) for network in everyone] if pull else []
+
+    def honest() -> Array:
+        proba = np.empty_like(known.proba_by(networks[0]))
+        for number, fold in enumerate(folds):
+            own = range(number, len(judges), len(folds))
+            # A network without weight, because it has collapsed, judges only what no other does.
+            shares = np.array([weights[copied[k]] + 1e-9 for k in own])
+            shares = (shares / shares.sum(axis=0)).reshape(len(own), 1, -1)
+            judged = np.stack([known.proba_by(judges[k])[fold] for k in own])
+            proba[fold] = (shares * judged).sum(axis=0)
+        return proba
+
+    unchanged = honest() if pull else None
+    _train(model, everyone, [*[None] * len(networks), *left_out], known, pull)
+    proba = honest()
+    if unchanged is None or model.task_.kind != OneLabelTask.kind:
+        return proba
+    way, rows = _WAY, gold.random
+    if rows.any():
+        way = supported_share(way, proba[rows], unchanged[rows], known.gold[rows])
+    for network, old in zip(everyone, before, strict=True):
+        network.load_state_dict(_between(old, network.state_dict(), way))
+    return honest()
+
+
+def _between(old: dict[str, Any], new: dict[str, Any], way: float) -> dict[str, Any]:
+    """The weights a part of the way from old ones to new ones; whole numbers are the new ones."""
+    return {
+        name: old[name] + way * (value - old[name]) if value.is_floating_point() else value
+        for name, value in new.items()
+    }
 
 
 def _leaves(model: Any, weight: Any = 1.0) -> Iterator[tuple[Any, Any]]:

@@ -1,10 +1,9 @@
 """Stage 4, evaluation: metrics, intervals, reports, thresholds and comparisons of models."""
 
-from wiesel.evaluation.commonest import commonest_class
 from wiesel.evaluation.comparison import Comparison, compare_paired, compare_paired_proba
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.report import ClassScores, Report, Score
-from wiesel.evaluation.scoring import evaluate, evaluate_proba
+from wiesel.evaluation.scoring import commonest_class, evaluate, evaluate_proba
 from wiesel.evaluation.several_labels import MultiLabelReport, evaluate_presence
 from wiesel.evaluation.shares import corrected_shares
 from wiesel.evaluation.thresholds import (

@@ -17,13 +17,27 @@ from wiesel.evaluation.intervals import (
     resampled_figures,
 )
 from wiesel.evaluation.metrics import figures, predicted_classes
-from wiesel.evaluation.rendering import TITLES, html_fragment, score_text, string_table
-from wiesel.evaluation.report import Score, known
+from wiesel.evaluation.report import TITLES, Score, html_fragment, known, score_text, string_table
 from wiesel.evaluation.scoring import Classifier, labels_of, model_proba
 from wiesel.labels import LabelSpace, checked_proba
 from wiesel.row_ids import in_order_of
 
-__all__ = ["Comparison", "compare_paired", "compare_paired_proba"]
+__all__ = [
+    "Comparison",
+    "compare_paired",
+    "compare_paired_proba",
+    "differences_to_first",
+    "holm",
+    "verdict",
+]
+
+Right = npt.NDArray[np.bool_]
+"""Whether each prediction is right: (seeds, items)."""
+
+_ALPHA = 0.05
+_Z = 1.959963984540054
+_TELLING = 0.03
+"""A smaller difference in accuracy is not worth labeling rows for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,6 +168,92 @@ def compare_paired_proba(
         only_second=only_second,
         p_value=mcnemar(only_first, only_second),
     )
+
+
+def differences_to_first(right: Sequence[Right]) -> list[tuple[Score, float]]:
+    """Return each method's accuracy minus the first one's, and the p-value of the difference.
+
+    `right` has an array (seeds, items) for each method: whether its predictions for the same items
+    are right. Intervals (95 %) are over items and seeds. P-values are corrected for the number of
+    methods (`holm`). The first method has neither.
+
+    >>> good, poor = np.ones((1, 40), dtype=bool), np.arange(40)[None] % 4 > 0
+    >>> found = differences_to_first([good, poor, good])
+    >>> [(round(score, 2), round(p, 3)) for score, p in found[1:]]
+    [(-0.25, 0.004), (0.0, 1.0)]
+    """
+    found = [_difference(own, right[0]) for own in right[1:]]
+    p_values = holm([p for _, p in found])
+    both = [(score, p) for (score, _), p in zip(found, p_values, strict=True)]
+    return [(Score(np.nan), float("nan")), *both]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number (Holm 1979, Scandinavian J. of Statistics 6).
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p_values, kind="stable")
+    times = len(order) - np.arange(len(order))
+    corrected = np.empty(len(order))
+    corrected[order] = np.maximum.accumulate(times * np.asarray(p_values)[order])
+    return [float(p) for p in np.minimum(corrected, 1)]
+
+
+def verdict(votes: Right, labels: Sequence[Right]) -> str:
+    """Return a sentence: whether a model of votes and labels beats models of the labels alone.
+
+    The arguments say which predictions for the same random items are right: (seeds, items). If the
+    items are too few to tell, the sentence says how many more to label.
+
+    >>> votes, labels = np.arange(100)[None] % 10 > 0, np.arange(100)[None] % 4 > 0
+    >>> verdict(votes, [labels])
+    'Your votes beat your labels by 5 to 24 points of accuracy.'
+    >>> verdict(votes[:, :40], [labels[:, :40]]).partition(": ")[2]
+    'label 10 more random rows.'
+    """
+    if not labels or not votes.size:
+        return ""
+    found = [_difference(votes, own) for own in labels]
+    best = min((score for score, _ in found), key=float)
+    low, high = (round(100 * limit) for limit in (best.low, best.high))
+    if all(score.low > 0 for score, _ in found):
+        return f"Your votes beat your labels by {low} to {high} points of accuracy."
+    p_values = holm([p for _, p in found])
+    if any(score.high < 0 and p < _ALPHA for (score, _), p in zip(found, p_values, strict=True)):
+        return (
+            "Your votes do not beat your labels yet: a model of the labels alone is "
+            f"{-high} to {-low} points of accuracy better. Mend the votes, or label more "
+            "rows."
+        )
+    between = f"({low:+} to {high:+} points of accuracy)"
+    # The interval shrinks with the root of the number of items: until it leaves out zero.
+    half, telling = (best.high - best.low) / 2, max(abs(float(best)), _TELLING)
+    if half <= _TELLING:
+        return f"Your votes and your labels alone are equally good {between}."
+    more = votes.shape[1] * ((half / telling) ** 2 - 1)
+    return (
+        f"Cannot tell yet whether your votes beat your labels {between}: label "
+        f"{10 * max(1, int(np.ceil(more / 10))):,} more random rows."
+    )
+
+
+def _difference(first: Right, second: Right) -> tuple[Score, float]:
+    """The accuracy of the first minus that of the second with its interval, and the p-value."""
+    if len(first) == len(second) == 1:
+        only = int(np.sum(first & ~second)), int(np.sum(second & ~first))
+        value = (only[0] - only[1]) / first.shape[1]
+        return Score(value, *paired_interval(*only, first.shape[1])), mcnemar(*only)
+    from scipy.special import ndtr
+
+    apart = first.mean(axis=0) - second.mean(axis=0)
+    variance = (apart.var() + 1 / len(apart)) / len(apart)
+    for own in (first, second):
+        variance += own.mean(axis=1).var(ddof=1) / len(own) if len(own) > 1 else 0.0
+    value, error = float(apart.mean()), float(np.sqrt(variance))
+    limits = (max(value - _Z * error, -1.0), min(value + _Z * error, 1.0))
+    return Score(value, *limits), float(2 * ndtr(-abs(value) / error))
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

@@ -16,7 +16,14 @@ from wiesel.labels import LabelSpace, checked_proba
 from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Classifier", "evaluate", "evaluate_proba", "labels_of", "model_proba"]
+__all__ = [
+    "Classifier",
+    "commonest_class",
+    "evaluate",
+    "evaluate_proba",
+    "labels_of",
+    "model_proba",
+]
 
 
 class Classifier(Protocol):
@@ -216,3 +223,20 @@ def _class_scores(confusion: npt.NDArray[np.int64], labels: LabelSpace) -> tuple
         )
         for k, name in enumerate(labels)
     )
+
+
+def commonest_class(y: Any, labels: LabelSpace, *, n_resamples: int = 0) -> tuple[str, Report]:
+    """Return the most frequent gold class, and the report on always predicting it.
+
+    The probabilities are the class frequencies, the same for all items.
+
+    >>> name, report = commonest_class(["ham", "ham", "spam", None], LabelSpace("ham", "spam"))
+    >>> name, round(float(report.accuracy), 3), float(report.auc)
+    ('ham', 0.667, 0.5)
+    """
+    gold = labels.indices(y, allow_unknown=True)
+    counts = np.bincount(gold[gold >= 0], minlength=len(labels))
+    first = int(counts.argmax())
+    shares = counts / max(counts.sum(), 1)
+    proba = np.broadcast_to(shares, (len(gold), len(labels)))
+    return labels.names[first], evaluate_proba(proba, gold, labels, n_resamples=n_resamples)

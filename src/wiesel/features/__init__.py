@@ -6,9 +6,8 @@ from wiesel.features.standardize import Standardizer
 from wiesel.features.state import FeatureState
 from wiesel.features.tabular import TabularFeatures
 from wiesel.features.text import TextFeatures
-from wiesel.features.text_files import write_text_features
 from wiesel.features.tokens import TokenFeatures
-from wiesel.features.vector_files import write_vectors
+from wiesel.features.vector_files import write_text_features, write_vectors
 
 __all__ = [
     "FeatureState",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from wiesel.guidance.end_preview import features_of
 from wiesel.guidance.terms import TermIndex, distinctive_terms
 from wiesel.threads import one_thread
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["Cluster", "uncovered_clusters"]
 
@@ -55,6 +55,7 @@ def uncovered_clusters(
     >>> [(cluster.words[:1], len(cluster)) for cluster in found]
     [(('cash',), 2), (('lunch',), 1)]
     """
+    require_votes(votes)
     features = features_of(X, votes)
     rows = np.flatnonzero(~votes.covered)
     if not len(rows):

@@ -16,7 +16,7 @@ from wiesel.errors import FeatureError
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.row_ids import in_order_of
 from wiesel.threads import one_thread
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["EndPreview", "features_of", "preview_end_model"]
 
@@ -82,6 +82,7 @@ def preview_end_model(X: Any, votes: VoteMatrix, gold: Any = None) -> EndPreview
     >>> preview_end_model(X, votes, gold=["ham", None, None, None]).soft_labels[0]
     array([1., 0.])
     """
+    require_votes(votes)
     inputs = with_ones(features_of(X, votes))
     known = gold_indices(votes, gold)
     counted = np.where(known != ABSTAIN, _GOLD_WEIGHT, votes.covered.astype(np.float64))

@@ -15,7 +15,7 @@ from wiesel.guidance.clusters import Cluster, uncovered_clusters
 from wiesel.guidance.end_preview import features_of, preview_end_model
 from wiesel.guidance.terms import TermIndex, distinctive_terms
 from wiesel.row_ids import in_order_of
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["feature_findings"]
 
@@ -49,6 +49,7 @@ def feature_findings(
     >>> found[0].kind, found[0].words[0]
     ('uncovered_cluster', 'cash')
     """
+    require_votes(votes)
     rng = np.random.default_rng(seed)
     n_items = votes.n_items
     rows = np.arange(n_items)

@@ -15,7 +15,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_number
 from wiesel.threads import one_thread
 from wiesel.vote_entries import id_series
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["WAYS", "reading_disagreement", "rows_to_label", "typical_rows", "unsureness"]
 
@@ -62,6 +62,7 @@ def rows_to_label(
     >>> found.frame["chosen"].to_list()
     ['random', 'recommended', 'random']
     """
+    require_votes(votes)
     check_number(VoteMatrix, "n", n, low=1, whole=True)
     check_number(VoteMatrix, "random_share", random_share, low=0, high=1)
     X = None if X is None else features_of(X, votes)

@@ -16,10 +16,10 @@ from wiesel.io.files import FilePath
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.answer_reading import Unreadable, json_answer
 from wiesel.lfs.chat import ChatClient
-from wiesel.lfs.completions import Completion
-from wiesel.lfs.prompt_files import PromptFile, listed_classes
+from wiesel.lfs.prompt_rules import PromptFile, listed_classes
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.rules_file import rule_from_dict
+from wiesel.lfs.sending import Completion
 from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of

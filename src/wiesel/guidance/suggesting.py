@@ -22,7 +22,7 @@ from wiesel.lfs.rules import LabelRule
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of, index_ids
 from wiesel.tables import as_frame, require_columns
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["Suggestion", "Suggestions", "no_votes", "suggest_lfs", "text_column_of"]
 
@@ -147,6 +147,8 @@ def suggest_lfs(
     >>> sorted(suggestion.lf.label for suggestion in found)
     ['ham', 'spam']
     """
+    if votes is not None:
+        require_votes(votes)
     check_number(Suggestions, "n", n, low=1, whole=True)
     if votes is None:
         votes = no_votes(rows, labels)

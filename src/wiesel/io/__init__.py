@@ -2,8 +2,8 @@
 
 from wiesel.io.annotation import TOOLS, Annotations, read_annotations, write_predictions
 from wiesel.io.answers import read_answers, read_gold
-from wiesel.io.cleanlab import from_cleanlab, to_cleanlab
 from wiesel.io.dataset import Dataset, Split
+from wiesel.io.exchange import from_cleanlab, load_wrench, read_json, to_cleanlab
 from wiesel.io.files import FORMATS, FilePath, existing_file, existing_folder, explained, replacing
 from wiesel.io.hugging_face import (
     SoftLabeled,
@@ -13,13 +13,11 @@ from wiesel.io.hugging_face import (
     write_hugging_face,
 )
 from wiesel.io.label_store import RESOLVED, LabelStore
-from wiesel.io.ray_votes import RayVoteParts
+from wiesel.io.ray_session import RayVoteParts
 from wiesel.io.rows import matching_files, read_batches, read_rows, scan_rows, write_rows
 from wiesel.io.snapshots import Snapshot, SnapshotStore
-from wiesel.io.soft_label_parts import write_soft_label_parts
 from wiesel.io.vote_files import read_votes, write_votes
-from wiesel.io.vote_parts import VoteParts
-from wiesel.io.wrench import load_wrench, read_json
+from wiesel.io.vote_parts import VoteParts, write_soft_label_parts
 
 __all__ = [
     "FORMATS",

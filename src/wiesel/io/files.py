@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from wiesel.errors import DataError, listed, suggest
-from wiesel.io.diagnosis import diagnose
+from wiesel.io.dialects import diagnose
 from wiesel.replacing import filling, named_problems
 from wiesel.unfinished import remove_abandoned, unfinished_path
 

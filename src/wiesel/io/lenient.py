@@ -2,22 +2,32 @@
 
 import csv
 import json
+import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wiesel.errors import DataError
+from wiesel.errors import DataError, WieselError
 from wiesel.io.dialects import dialect_of
 from wiesel.io.files import FilePath, table_format
 from wiesel.io.rows import matching_files, refuse_compressed, refuse_long_lines
 
-__all__ = ["LONGEST_LINE", "LenientRow", "json_row", "lenient_rows"]
+__all__ = [
+    "LONGEST_LINE",
+    "LenientRow",
+    "as_written_by",
+    "json_records",
+    "json_row",
+    "lenient_rows",
+]
 
 LONGEST_LINE = 64 * 2**20
 _LONGEST_RECORD = 1_000
 """The number of lines after which an open quotation mark counts as a mistake."""
 _SURROGATES = "surrogateescape"
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class LenientRow(NamedTuple):
@@ -150,3 +160,65 @@ def _cells(record: str, separator: str) -> list[str] | None:
         return next(csv.reader([record], delimiter=separator, strict=True), [])
     except csv.Error:
         return None
+
+
+def json_records(text: str) -> list[dict[str, Any]]:
+    r"""Return the objects in a JSON list or in JSON lines.
+
+    >>> json_records('[{"id": 1}, {"id": 2}]') == json_records('{"id": 1}\n\n{"id": 2}\n')
+    True
+    >>> json_records('{"id": 1}\n{"id": ')
+    Traceback (most recent call last):
+    wiesel.errors.DataError: Line 2 is not JSON: Expecting value: line 1 column 8 (char 7).
+    """
+    if text.lstrip().startswith("["):
+        return _records_of_list(text)
+    records = []
+    # Not `splitlines`: a JSON text may contain U+2028 and other line ends of Unicode.
+    for number, line in enumerate(_LINE_END.split(text), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = _parsed(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"Line {number} is not JSON: {error}.") from error
+        if not isinstance(record, Mapping):
+            raise DataError(f"Line {number} is not a JSON object: {line!r:.60}.")
+        records.append(dict(record))
+    return records
+
+
+@contextmanager
+def as_written_by(what: str) -> Iterator[None]:
+    """Turn errors about values that a tool never writes into errors that name the part of a file.
+
+    >>> with as_written_by("Task 1 of this file"):
+    ...     {"text": "Ada"}["label"]
+    Traceback (most recent call last):
+    wiesel.errors.DataError: Task 1 of this file is not as that tool writes it: KeyError('label').
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, WieselError):
+            raise
+        raise DataError(f"{what} is not as that tool writes it: {error!r:.100}.") from error
+
+
+def _parsed(text: str) -> Any:
+    """The value of a JSON text, all of whose strings can be written to a file again."""
+    found = json.loads(text)
+    if "\\ud" in text or "\\uD" in text:  # escapes of half characters
+        json.dumps(found, ensure_ascii=False).encode()
+    return found
+
+
+def _records_of_list(text: str) -> list[dict[str, Any]]:
+    try:
+        found = _parsed(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"This is not valid JSON: {error}.") from error
+    for number, record in enumerate(found, start=1):
+        if not isinstance(record, Mapping):
+            raise DataError(f"Entry {number} of the list is not a JSON object: {record!r:.60}.")
+    return [dict(record) for record in found]

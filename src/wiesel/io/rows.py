@@ -13,8 +13,7 @@ import polars as pl
 
 from wiesel.errors import DataError, listed
 from wiesel.forks import check_polars_threads
-from wiesel.io.diagnosis import LONGEST_LINE, first_long_line
-from wiesel.io.dialects import Dialect, decoded_file, dialect_of
+from wiesel.io.dialects import LONGEST_LINE, Dialect, decoded_file, dialect_of, first_long_line
 from wiesel.io.files import (
     FORMATS,
     FilePath,
@@ -24,7 +23,7 @@ from wiesel.io.files import (
     replacing,
     table_format,
 )
-from wiesel.memory import memory_size
+from wiesel.memory import free_memory
 from wiesel.tables import as_frame, require_columns
 
 __all__ = [
@@ -78,7 +77,7 @@ def _read_rows(
     lazy = scan_rows(path, columns, separator=separator, encoding=encoding)
     with _explained_rows(path, matching_files(path)) as files:
         if table_format(files[0]) == "parquet":
-            refuse_oversized(files)
+            refuse_oversized(files, columns=columns)
         frame = lazy.collect()
         if frame.is_empty():
             raise NoRowsError(f"{path} has columns but no rows.")
@@ -234,22 +233,121 @@ def is_pattern(path: FilePath) -> bool:
     return any(sign in str(path) for sign in "*?[") and not Path(path).exists()
 
 
-def refuse_oversized(files: Sequence[Path], cell_bytes: int = 8) -> None:
+def refuse_oversized(
+    files: Sequence[Path],
+    value_bytes: int | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+) -> None:
     """Reject Parquet files that do not fit into memory, according to their metadata.
 
-    A few bytes can encode a trillion equal cells. `cell_bytes` is what a cell needs while it is
-    read and converted, at least.
+    A few bytes can encode a trillion equal values, or a text of gigabytes. `value_bytes` is what a
+    value needs while it is read and converted, at least; the default depends on its type.
     """
-    lazy = pl.scan_parquet([file.absolute() for file in files], glob=False)
-    n_rows = lazy.select(pl.len()).collect().item()
-    n_cells = n_rows * len(lazy.collect_schema())
-    if n_cells * cell_bytes > memory_size():
-        size = n_cells * cell_bytes / 2**30
+    n_rows, n_values, n_bytes = 0, 0, 0
+    for file in files:
+        try:
+            metadata = _parquet_metadata(file)
+            n_rows += metadata[3]
+            for chunk in itertools.chain.from_iterable(group[1] for group in metadata[4]):
+                about = chunk[3]
+                if columns is not None and about[3][0].decode() not in columns:
+                    continue
+                is_text = about[1] == _TEXT
+                n_values += about[5]
+                n_bytes += about[5] * (value_bytes or (_TEXT_BYTES if is_text else _NUMBER_BYTES))
+                n_bytes += about[6] if is_text else 0
+        except (LookupError, OSError, RecursionError, TypeError, ValueError):
+            return  # it is damaged, which reading it will tell
+    free = free_memory()
+    if n_bytes > free:
         raise DataError(
-            f"This table has {n_rows:,} rows and {n_cells:,} cells, which do not fit into memory: "
-            f"they need {size:,.0f} GB at least, of {memory_size() / 2**30:,.0f}. Check who wrote "
-            "it, or split the rows into several files, as for votes in a folder."
+            f"This table has {n_rows:,} rows and {n_values:,} values, which do not fit into "
+            f"memory: they need {n_bytes / 2**30:,.1f} GB at least, of {free / 2**30:,.1f} "
+            "that are free. Check who wrote it, or split the rows into several files, as for votes "
+            "in a folder."
         )
+
+
+_TEXT = 6
+"""The number of texts and bytes among the types of Parquet."""
+_TEXT_BYTES, _NUMBER_BYTES = 40, 8
+"""What a value needs, without the text itself: 16 bytes to read a text, and as much again, and
+more, for what is made of it (39 to 45 bytes at most at a time, measured on `wiesel aggregate`,
+`inspect` and `monitor` with 60 million cells)."""
+
+
+def _parquet_metadata(file: Path) -> dict[int, Any]:
+    """Return the metadata at the end of a Parquet file, by the numbers of its fields.
+
+    3 is the number of rows, 4 the row groups; of these, 1 are the columns, and of these, 3 tells
+    the type (1), the name (3), the number of values (5) and their uncompressed bytes (6). Polars
+    does not show them. https://parquet.apache.org/docs/file-format/metadata/
+    """
+    with file.open("rb") as opened:
+        opened.seek(-8, 2)
+        size = int.from_bytes(opened.read(4), "little")
+        opened.seek(-8 - size, 2)
+        return _CompactThrift(opened.read(size)).struct()
+
+
+class _CompactThrift:
+    """Reads bytes in the compact protocol of Apache Thrift."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content, self.place = content, 0
+
+    def struct(self) -> dict[int, Any]:
+        """Return the fields by number."""
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            number = number + (head >> 4) if head >> 4 else self._whole()
+            kind = head & 15
+            fields[number] = kind == 1 if kind in (1, 2) else self._value(kind)
+        return fields
+
+    def _value(self, kind: int) -> Any:
+        if kind in (4, 5, 6):
+            return self._whole()
+        if kind == 8:
+            return self._bytes(self._varint())
+        if kind == 12:
+            return self.struct()
+        if kind in (9, 10):
+            head = self._byte()
+            size = self._varint() if head >> 4 == 15 else head >> 4
+            return [self._value(head & 15) for _ in range(size)]
+        if kind in (1, 2, 3):
+            return self._byte()
+        if kind == 7:
+            return self._bytes(8)
+        raise ValueError(f"unknown type {kind}")
+
+    def _whole(self) -> int:
+        number = self._varint()
+        return (number >> 1) ^ -(number & 1)
+
+    def _varint(self) -> int:
+        number = shift = 0
+        while True:
+            byte = self._byte()
+            number |= (byte & 127) << shift
+            if byte < 128:
+                return number
+            shift += 7
+            if shift > 63:
+                raise ValueError("a number of more than 64 bits")
+
+    def _byte(self) -> int:
+        self.place += 1
+        return self.content[self.place - 1]
+
+    def _bytes(self, size: int) -> bytes:
+        self.place += size
+        if self.place > len(self.content):
+            raise ValueError("it is cut off")
+        return self.content[self.place - size : self.place]
 
 
 @contextmanager

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, VoteError, WieselError, WieselWarning, listed, warn_user
@@ -22,15 +23,26 @@ from wiesel.labels import LabelSpace
 from wiesel.progress import progress
 from wiesel.replacing import locked
 from wiesel.version import __version__
-from wiesel.vote_entries import item_ids
+from wiesel.vote_entries import id_series, item_ids
 from wiesel.votes import Add, Statistics, VoteMatrix, add_statistics
 
-__all__ = ["APPLIED", "PLANNED", "KeptSums", "VoteParts", "sum_files", "vote_into_folder"]
+__all__ = [
+    "APPLIED",
+    "PLANNED",
+    "FittedLabelModel",
+    "KeptSums",
+    "VoteParts",
+    "soft_label_frame",
+    "sum_files",
+    "vote_into_folder",
+    "write_soft_label_parts",
+]
 
 APPLIED = "applied.json"
 """The note that `wiesel apply` keeps beside the votes."""
 PLANNED = "planned"
 """Where the note lists the files of votes that the folder will have."""
+_KEY = "wiesel_soft_labels"
 
 
 class VoteParts:
@@ -388,3 +400,93 @@ def _read_note(folder: Path, key: str) -> dict[str, Any]:
             "folder, or remove this one."
         )
     return {"key": key, "files": files}
+
+
+class FittedLabelModel(Protocol):
+    """The interface that a label model must provide."""
+
+    labels_: LabelSpace
+
+    def predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """Return P(class | votes)."""
+
+
+def write_soft_label_parts(
+    model: FittedLabelModel,
+    votes: VoteParts,
+    folder: FilePath,
+    done: Callable[[int, int], None] | None = None,
+) -> list[Path]:
+    """Write P(class) of each item, one Parquet file per vote file, and return the files.
+
+    A file has the same name as its vote file, and contains the item ids and one column of
+    probabilities per class. Only one part is in memory at a time. Files from an earlier call with
+    the same model and votes are kept, so that an interrupted call continues where it stopped; files
+    from another model are replaced. `done(part, parts)` is called after each part.
+
+    >>> import tempfile, pathlib
+    >>> from wiesel import MajorityVote
+    >>> from wiesel.io import write_votes
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> write_votes(votes, folder / "part-0.parquet")
+    >>> parts = VoteParts(folder / "part-0.parquet")
+    >>> files = write_soft_label_parts(MajorityVote().fit(parts), parts, folder / "labels")
+    >>> pl.read_parquet(files[0]).row(1)
+    (1, 0.5, 0.5)
+    """
+    names = [file.name for file in votes.files]
+    if len(set(names)) < len(names):
+        raise DataError(
+            "Two files of votes have the same name, and so would their soft labels: rename one, "
+            "or write the soft labels of each folder into a separate folder."
+        )
+    place = Path(folder)
+    if place.exists() and not place.is_dir():
+        raise DataError(f"{place} is a file; soft labels of many files go into a folder.")
+    place.mkdir(parents=True, exist_ok=True)
+    fingerprint = _fingerprint(model)
+    written = []
+    for number, file in enumerate(votes.files, start=1):
+        target = place / file.name
+        if target.resolve() == file.resolve():
+            raise DataError(f"{target} is a file of votes: choose another folder for the labels.")
+        key = f"{fingerprint} {file.stat().st_size} {file.stat().st_mtime_ns}"
+        if _known_key(target) != key:
+            frame = soft_label_frame(model, read_votes(file))
+            with replacing(target) as temporary:
+                frame.write_parquet(temporary, metadata={_KEY: key})
+        written.append(target)
+        if done is not None:
+            done(number, len(names))
+    return written
+
+
+def soft_label_frame(model: FittedLabelModel, votes: VoteMatrix) -> pl.DataFrame:
+    """Return the id and the class probabilities of each item.
+
+    >>> from wiesel import MajorityVote
+    >>> soft_label_frame(MajorityVote().fit(votes), votes).columns
+    ['id', 'p: ham', 'p: spam']
+    """
+    proba = model.predict_proba(votes)
+    columns = [pl.Series(f"p: {name}", proba[:, k]) for k, name in enumerate(model.labels_)]
+    return pl.DataFrame([id_series(votes.ids).alias("id"), *columns])
+
+
+def _known_key(file: Path) -> str | None:
+    """The key of the model and votes behind a file of soft labels; None if there is no file."""
+    if not file.exists():
+        return None
+    with explained(file):
+        return pl.read_parquet_metadata(file).get(_KEY)
+
+
+def _fingerprint(model: Any) -> str:
+    """A hash of the options and the fitted values of a model."""
+    digest = hashlib.sha256(type(model).__qualname__.encode())
+    for field in dataclasses.fields(model):
+        value = getattr(model, field.name, None)
+        array = np.ascontiguousarray(value) if isinstance(value, np.ndarray) else None
+        content = repr(value).encode() if array is None else array.tobytes()
+        digest.update(f"{field.name} {len(content)} ".encode() + content)
+    return digest.hexdigest()[:32]

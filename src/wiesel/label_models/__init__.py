@@ -9,14 +9,12 @@ from wiesel.label_models.dawid_skene import DawidSkene
 from wiesel.label_models.dependence import find_dependencies
 from wiesel.label_models.glad import GLAD
 from wiesel.label_models.mace import MACE
-from wiesel.label_models.majority_vote import MajorityVote
+from wiesel.label_models.majority_vote import MajorityVote, VoteCounts, WeightedVote
 from wiesel.label_models.one_coin import OneCoin
 from wiesel.label_models.ordinal_dawid_skene import OrdinalDawidSkene
 from wiesel.label_models.pair_statistics import Fixes, Prioritizes, Reinforces
 from wiesel.label_models.snorkel import Snorkel
 from wiesel.label_models.triplet import Triplet
-from wiesel.label_models.vote_counts import VoteCounts
-from wiesel.label_models.weighted_vote import WeightedVote
 from wiesel.registry import Method, Registry
 
 __all__ = [

@@ -11,7 +11,7 @@ from wiesel.label_models.one_coin import OneCoin
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
 from wiesel.threads import one_thread
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["calibrate_votes"]
 
@@ -38,6 +38,7 @@ def calibrate_votes(votes: VoteMatrix, gold: Any = None, *, shrinkage: float = 4
     >>> calibrate_votes(votes, ["ham", "spam", "spam", "spam"] * 10).distribution[0].round(2)
     array([0.25, 0.75], dtype=float32)
     """
+    require_votes(votes)
     check_number(calibrate_votes, "shrinkage", shrinkage, low=1e-6)
     if not votes.n_votes:
         return votes

@@ -18,7 +18,7 @@ from wiesel.label_models.vote_products import (
 )
 from wiesel.labels import FloatArray, IntArray
 from wiesel.threads import one_thread
-from wiesel.votes import Statistics, VoteMatrix, VoteSource
+from wiesel.votes import Statistics, VoteMatrix, VoteSource, require_votes
 
 __all__ = ["estimate_class_balance"]
 
@@ -68,6 +68,7 @@ def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
     >>> estimate_class_balance(votes).shape
     (2,)
     """
+    require_votes(votes)
     if len(votes.voters) < 3:
         warnings.warn(
             f"The class balance is learned from at least three voters; there are "

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.label_models.pair_moments import pair_counts
+from wiesel.label_models.pair_statistics import pair_counts
 from wiesel.label_models.vote_products import vote_totals
 from wiesel.labels import FloatArray
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["find_dependencies"]
 
@@ -42,6 +42,7 @@ def find_dependencies(votes: VoteMatrix, neighbors: int = 3) -> Pairs:
     >>> find_dependencies(VoteMatrix.from_dense(np.stack([*columns, copy], axis=1), ["no", "yes"]))
     array([[1, 5]])
     """
+    require_votes(votes)
     if not 3 <= votes.n_voters <= _MOST_VOTERS or not votes.n_votes or neighbors < 1:
         return np.empty((0, 2), dtype=np.int64)
     together = _agreements(votes)

@@ -13,10 +13,9 @@ from wiesel.forks import check_polars_threads
 from wiesel.io import FilePath, VoteParts
 from wiesel.io.vote_parts import vote_into_folder
 from wiesel.labels import LabelSpace
-from wiesel.lfs.cache import VoteCache
 from wiesel.lfs.engines import Engine, Job, LocalEngine, RayEngine
 from wiesel.lfs.failures import FailureLog
-from wiesel.lfs.fingerprints import digest
+from wiesel.lfs.fingerprints import VoteCache, digest
 from wiesel.lfs.function import LabelingFunction, as_lfs, check_classes
 from wiesel.lfs.sources import RowSource
 from wiesel.row_ids import index_ids

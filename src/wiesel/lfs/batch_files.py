@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from wiesel.errors import DataError
 from wiesel.io.files import FilePath, existing_file, read_text, write_text
 from wiesel.lfs.chat import AnswerCache
-from wiesel.lfs.completions import Completion, NotACompletion, request_body
 from wiesel.lfs.costs import open_questions, prompts_of
 from wiesel.lfs.function import LabelingFunction, slug
 from wiesel.lfs.prompt_rules import Prompt
+from wiesel.lfs.sending import Completion, NotACompletion, request_body
 
 __all__ = ["BatchAnswers", "read_batch_answers", "write_batch_requests"]
 
@@ -82,7 +82,7 @@ def read_batch_answers(
 
     >>> read_batch_answers([], [], "answers.jsonl")
     Traceback (most recent call last):
-    wiesel.errors.ParameterError: There are no labeling functions: the list is empty.
+    wiesel.errors.ParameterError: There are no labeling functions: the list is empty. ...
     """
     caches: dict[str, AnswerCache] = {}
     n_open = 0

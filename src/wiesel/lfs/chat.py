@@ -18,10 +18,9 @@ from urllib.parse import urlsplit
 
 from wiesel.errors import ParameterError
 from wiesel.io.stores import KeyedStore
-from wiesel.lfs.completions import Completion, Question
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.rules import check_fields
-from wiesel.lfs.sending import ChatError, send
+from wiesel.lfs.sending import ChatError, Completion, Question, send
 from wiesel.lfs.spending import BudgetReached, Spending, current_spending
 from wiesel.parameters import check_number
 from wiesel.progress import progress

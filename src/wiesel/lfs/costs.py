@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from wiesel.lfs.chat import AnswerCache
-from wiesel.lfs.completions import Completion, Question
 from wiesel.lfs.function import LabelingFunction, as_lfs
 from wiesel.lfs.prompt_rules import Prompt
+from wiesel.lfs.sending import Completion, Question
 from wiesel.lfs.sources import RowSource
 from wiesel.lfs.spending import PriceTable, count_tokens
 

@@ -9,9 +9,8 @@ import polars as pl
 
 from wiesel.errors import ParameterError, VoteError, listed
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.lfs.ballots import read_column
+from wiesel.lfs.ballots import ColumnVotes, read_column
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.rules import Rule, need_columns
 from wiesel.long_votes import without_blanks
 

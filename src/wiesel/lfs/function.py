@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from wiesel.errors import ParameterError, VoteError, listed
 from wiesel.labels import LabelSpace, is_name
+from wiesel.lfs.ballots import ColumnVotes
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.column_votes import ColumnVotes
 
 __all__ = ["LabelingFunction", "as_lfs", "check_classes", "slug"]
 
@@ -83,7 +83,11 @@ def as_lfs(lfs: LabelingFunction | Iterable[Any]) -> list[LabelingFunction]:
     """
     flat = list(_flattened(lfs))
     if not flat:
-        raise ParameterError("There are no labeling functions: the list is empty.")
+        raise ParameterError(
+            "There are no labeling functions: the list is empty. Write one, such as "
+            "keywords('spam', ['prize'], column='text'); suggest_lfs, or wiesel suggest PROJECT, "
+            "proposes some."
+        )
     broken = [lf.name for lf in flat if not is_name(lf.name)]
     if broken:
         raise ParameterError(f"The name of a labeling function is a text; got {broken[0]!r:.60}.")

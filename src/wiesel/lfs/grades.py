@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from wiesel.errors import listed
 from wiesel.lfs.answer_reading import THOUGHT_END, Unreadable, read_answer, without_thinking
-from wiesel.lfs.completions import Completion, Question, answer_schema, object_schema
+from wiesel.lfs.sending import Completion, Question, answer_schema, object_schema
 
 __all__ = ["GRADES", "Grade", "graded_question", "read_grade"]
 

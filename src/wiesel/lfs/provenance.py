@@ -6,11 +6,11 @@ from typing import Any
 
 from wiesel.lfs.answer_reading import Unreadable
 from wiesel.lfs.chat import host_of
-from wiesel.lfs.completions import Completion
 from wiesel.lfs.costs import open_questions, prompts_of
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.prompt_rules import Prompt
+from wiesel.lfs.sending import Completion
 from wiesel.lfs.spending import PriceTable
 
 __all__ = ["prompt_records", "prompt_version"]

@@ -8,15 +8,12 @@ from typing import Any, Self, overload
 
 from wiesel.errors import LabelingFunctionError, ParameterError, suggest
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import read_ballots, read_column
-from wiesel.lfs.batch import Batch
-from wiesel.lfs.column_votes import ColumnVotes
-from wiesel.lfs.failures import Failure
+from wiesel.lfs.ballots import ColumnVotes, read_ballots, read_column
+from wiesel.lfs.batch import Batch, as_row
+from wiesel.lfs.failures import Failure, timed
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction, as_lfs
 from wiesel.lfs.preprocessing import BrokenRow, Preprocessor, as_preprocessors, rows_with
-from wiesel.lfs.rows import as_row
-from wiesel.lfs.timing import timed
 
 __all__ = ["PythonFunction", "labeling_function", "votes_by_index"]
 

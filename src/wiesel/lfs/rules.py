@@ -14,8 +14,8 @@ import polars as pl
 from wiesel.errors import DataError, ParameterError, listed, suggest
 from wiesel.forks import check_polars_threads
 from wiesel.labels import LabelSpace, is_name
+from wiesel.lfs.ballots import ColumnVotes
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction
 from wiesel.tables import as_frame
@@ -120,6 +120,8 @@ class LabelRule(Rule):
         """Return the vote on one row, None for abstain."""
         check_polars_threads(f"The rule {self.name!r}")
         read = self.reads
+        if not set(read or ()) <= set(row):
+            need_columns(pl.DataFrame(schema=[*row]), self)  # its message lists what the row has
         values = {name: row[name] for name in row if read is None or name in read}
         frame = as_frame([values])
         return self.label if len(self.matching_rows([self], frame)[0]) else None

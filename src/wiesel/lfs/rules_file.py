@@ -32,11 +32,9 @@ from wiesel.io.files import parse_toml, read_text
 from wiesel.labels import LabelSpace
 from wiesel.lfs.access import Access, inside
 from wiesel.lfs.existing_votes import ColumnRule
-from wiesel.lfs.lookup_rules import Lookup, column_names, known_rows
-from wiesel.lfs.prompt_files import PromptFile
-from wiesel.lfs.prompt_rules import Prompt
+from wiesel.lfs.prompt_rules import Prompt, PromptFile
 from wiesel.lfs.rules import Rule
-from wiesel.lfs.table_rules import Expression, Threshold
+from wiesel.lfs.table_rules import Expression, Lookup, Threshold, column_names, known_rows
 from wiesel.lfs.text_rules import Keywords, Regex
 
 __all__ = [

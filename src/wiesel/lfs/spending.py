@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from wiesel.errors import DataError, MissingExtraError, ParameterError, suggest
 from wiesel.io.files import FilePath, parse_toml, read_text
-from wiesel.lfs.completions import Completion, Question
 from wiesel.lfs.rules import build
-from wiesel.lfs.sending import ChatError
+from wiesel.lfs.sending import ChatError, Completion, Question
 from wiesel.parameters import check_number
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from wiesel.label_sets import MultiLabelSpace
-from wiesel.multilabel.applying import apply_multilabel_lfs
 from wiesel.multilabel.explaining import MultiLabelExplanation
 from wiesel.multilabel.files import (
     load_multilabel_lfs,
@@ -13,6 +12,7 @@ from wiesel.multilabel.files import (
 from wiesel.multilabel.functions import (
     MultiLabelFunction,
     against,
+    apply_multilabel_lfs,
     exhaustive,
     multilabel_function,
 )

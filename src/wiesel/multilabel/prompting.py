@@ -9,12 +9,11 @@ from wiesel.errors import ParameterError
 from wiesel.io.files import FilePath
 from wiesel.lfs.answer_reading import Unreadable, json_answer
 from wiesel.lfs.chat import ChatClient
-from wiesel.lfs.completions import Completion, Question, object_schema
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.preprocessing import BrokenRow, Preprocessor, Share
-from wiesel.lfs.prompt_files import PromptFile
+from wiesel.lfs.prompt_rules import PromptFile
 from wiesel.lfs.python_function import PythonFunction
-from wiesel.lfs.sending import ChatError
+from wiesel.lfs.sending import ChatError, Completion, Question, object_schema
 from wiesel.multilabel.functions import MultiLabelFunction
 
 __all__ = ["prompt_labels"]

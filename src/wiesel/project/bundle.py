@@ -21,8 +21,7 @@ from wiesel.end_to_end.storage import end_to_end_contents
 from wiesel.errors import DataError, ParameterError, SavedModelError
 from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN
-from wiesel.lfs.cache import column_digest
-from wiesel.lfs.fingerprints import digest
+from wiesel.lfs.fingerprints import column_digest, digest
 from wiesel.project.vectors import Vectors, raw_inputs
 from wiesel.saving import read_folder, read_json, write_folder
 from wiesel.tables import as_frame

@@ -10,6 +10,7 @@ import polars as pl
 
 from wiesel.analysis.finding import Finding
 from wiesel.analysis.table import Table
+from wiesel.compare import Judged, judged_rows, verdict_of
 from wiesel.evaluation import Comparison
 from wiesel.explain import Explanation
 from wiesel.lfs import LabelingFunction
@@ -66,9 +67,11 @@ class Outcome:
     paired: Comparison | None = None
     """The main model against the majority vote, on the same items."""
     references: Mapping[str, Any] = field(default_factory=dict)
-    """References without votes on the same items: the most common class, and gold labels alone."""
+    """Baselines on the same items: the most common class, labels alone, votes alone."""
     reference_rows: Sequence[Mapping[str, Any]] = ()
     """The metrics of the references, as in `rows`."""
+    verdict: str = ""
+    """Whether votes beat labels, in a sentence; empty without labels."""
 
     @property
     def data(self) -> TrainingSet:
@@ -185,39 +188,50 @@ class Outcome:
 
 
 def judge(
-    prepared: Prepared, trained: Sequence[Trained], dev_gold: Trained | None = None
+    prepared: Prepared,
+    trained: Sequence[Trained],
+    on_labels: Trained | None = None,
+    on_votes: Trained | None = None,
 ) -> Outcome:
-    """Evaluate every model on the rows with gold; `dev_gold` was trained on dev rows only."""
+    """Evaluate every model on the rows with gold, and the baselines on the last of these splits.
+
+    `on_labels` learned gold labels and no votes, `on_votes` votes and no labels.
+    """
     data, kind = prepared.data, prepared.data.kind
     judged = [name for name in ("dev", "test") if name in data.truth]
     reports: dict[str, dict[str, Any]] = {}
-    rows: list[dict[str, Any]] = []
+    runs: list[Judged] = []
     first_runs: dict[str, Any] = {}
     chosen_by: dict[str, list[float]] = {}
     for run in trained:
         predicted = {name: kind.predicted(data, run.model, name) for name in judged}
-        first = run.method not in reports
-        n_resamples = RESAMPLES if first else 0
-        found = {
-            name: kind.report(data, run, name, predicted[name], n_resamples) for name in judged
-        }
-        if first:
+        found = {name: kind.report(data, run, name, predicted[name], RESAMPLES) for name in judged}
+        if run.method not in reports:
             reports[run.method], first_runs[run.method] = found, (run, predicted)
         if judged:
-            about = {"method": run.method, "seed": run.seed, "seconds": run.seconds}
-            rows.append({**about, **kind.figures(found[judged[-1]])})
-            best_by = kind.figures(found[judged[0]])[kind.best_by]
+            split = judged[-1]
+            right = kind.right(data, run, split, predicted[split])
+            figures = kind.figures(found[split])
+            runs.append(Judged(run.method, run.seed, run.seconds, figures, right))
+            best_by = float(kind.figures(found[judged[0]])[kind.best_by])
             chosen_by.setdefault(run.method, []).append(0.0 if np.isnan(best_by) else best_by)
     main = trained[0]
     others = [name for name in data.splits if name not in judged]
     unjudged = {name: kind.predicted(data, main.model, name) for name in others}
-    split = judged[-1] if judged else None
+    references: list[tuple[Judged, Any]] = []
+    if judged:
+        references = kind.references(data, main, judged[-1], on_labels, on_votes)
+    everything = [*runs, *(each for each, _ in references)]
+    rows = judged_rows(everything)
     return Outcome(
         prepared=prepared,
         trained=trained,
         reports=reports,
-        rows=rows,
+        rows=rows[: len(runs)],
         choice={name: float(np.mean(scores)) for name, scores in chosen_by.items()},
         proba={**unjudged, **first_runs[main.method][1]},
-        **kind.more_results(data, first_runs, split, dev_gold),
+        references={each.method: report for each, report in references},
+        reference_rows=rows[len(runs) :],
+        verdict=verdict_of(everything) if runs else "",
+        **kind.more_results(data, first_runs, judged[-1] if judged else None),
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.compare import score_table
+from wiesel.compare import Judged, score_table
 from wiesel.gold import RANDOM, Gold
 from wiesel.io import FilePath, matching_files
 from wiesel.io.files import table_format
@@ -149,15 +149,32 @@ class ProjectKind(ABC):
         """Return the report on a split, from what `predicted` returned."""
 
     def figures(self, report: Any) -> dict[str, float]:
-        """Return the metrics of a report by name; NaN is unknown."""
-        return {name: float(score) for name, score in report.scores()}
+        """Return the metrics of a report by name; NaN is unknown, and a `Score` has limits."""
+        return dict(report.scores())
+
+    def right(self, data: "TrainingSet", run: "Trained", split: str, proba: Any) -> Any:
+        """Return whether each row with gold is predicted right; None if it may be half right."""
+        return None
+
+    def references(
+        self,
+        data: "TrainingSet",
+        main: "Trained",
+        split: str,
+        on_labels: "Trained | None",
+        on_votes: "Trained | None",
+    ) -> list[tuple[Judged, Any]]:
+        """Return baselines on a split, with their reports.
+
+        `on_labels` learned gold labels and no votes, `on_votes` votes and no labels.
+        """
+        return []
 
     def more_results(
         self,
         data: "TrainingSet",
         first_runs: Mapping[str, Any],
         split: str | None,
-        dev_gold: "Trained | None",
     ) -> dict[str, Any]:
         """Return further fields of the `Outcome`.
 

@@ -134,10 +134,10 @@ class LabelSetSpace(Workspace):
                 for name, own in zip(names, counts, strict=False)
                 if round(own[number])
             }
-            predicted: tuple[tuple[str, float], ...] = ()
+            predicted: tuple[tuple[str, str], ...] = ()
             if found is not None:
                 there = np.flatnonzero(found.predicted[place])
-                predicted = tuple((names[k], float(found.proba[place][k])) for k in there)
+                predicted = tuple((names[k], f"{100 * found.proba[place][k]:.0f} %") for k in there)
             known = (gold[place] >= 0).all()
             sets = tuple(names[k] for k in np.flatnonzero(gold[place] == 1)) if known else None
             marks.append(RowMarks(voted, predicted, sets))

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.annotators import annotator_agreement
 from wiesel.analysis.table import Table, count, percent, text
+from wiesel.analysis.workers import annotator_agreement
 from wiesel.errors import DataError, listed
 from wiesel.gold import RANDOM, Gold
 from wiesel.io import LabelStore, Split

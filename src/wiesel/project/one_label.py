@@ -1,18 +1,20 @@
 """A project whose items have one label each."""
 
-import math
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from wiesel.analysis import Table, summarize
-from wiesel.analysis.table import UNKNOWN
-from wiesel.compare import score_table
-from wiesel.evaluation import Report, Score, commonest_class, compare_paired_proba, evaluate_proba
-from wiesel.evaluation.rendering import string_table
+from wiesel.compare import LABELS_ALONE, Judged, logistic_proba, score_table, without_labels
+from wiesel.end_to_end.fine_tuning import gold_folds
+from wiesel.evaluation import Report, commonest_class, compare_paired_proba, evaluate_proba
+from wiesel.evaluation.metrics import predicted_classes
+from wiesel.gold import Gold
 from wiesel.io import Split, write_votes
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import prompt_records
@@ -44,7 +46,6 @@ __all__ = ["OneLabelProject", "one_sided"]
 
 _EXPLAINED, _FINDINGS = 1, 3
 _RESAMPLES = 1000
-_FIGURES = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC"}
 
 
 class OneLabelProject(ProjectKind):
@@ -107,7 +108,6 @@ class OneLabelProject(ProjectKind):
         data: TrainingSet,
         first_runs: Mapping[str, tuple[Trained, Mapping[str, Any]]],
         split: str | None,
-        dev_gold: Trained | None,
     ) -> dict[str, Any]:
         """Return soft labels, weights of the voters, and what the main method is compared with."""
         main, predicted = next(iter(first_runs.values()))
@@ -116,15 +116,8 @@ class OneLabelProject(ProjectKind):
             "soft_labels": soft_labels_of(main.model, data),
             "weights": voter_weights(main.model, data, weights),
         }
-        if split is None:
-            return found
-        references = self._references(data, split, dev_gold)
-        rows = [
-            {"method": name, "seed": main.seed, "seconds": seconds, **self.figures(report)}
-            for name, (report, seconds) in references.items()
-        ]
-        found |= {"references": {name: report for name, (report, _) in references.items()}}
-        if main.method != "majority_vote" and "majority_vote" in first_runs:
+        compared = split is not None and main.method != "majority_vote"
+        if split is not None and compared and "majority_vote" in first_runs:
             other, their = first_runs["majority_vote"]
             found["paired"] = compare_paired_proba(
                 predicted[split],
@@ -133,41 +126,47 @@ class OneLabelProject(ProjectKind):
                 data.labels,
                 thresholds=(main.model.threshold_, other.model.threshold_),
             )
-        return {**found, "reference_rows": rows}
+        return found
 
-    def _references(
-        self, data: TrainingSet, split: str, dev_gold: Trained | None
-    ) -> dict[str, tuple[Report, float]]:
-        """Return the references without votes, by their names in tables: reports and seconds."""
-        name, report = commonest_class(data.truth[split], data.labels, n_resamples=_RESAMPLES)
-        found = {f"always {name!r}": (report, 0.0)}
-        if dev_gold is not None:
-            proba = dev_gold.model.predict_proba(data.vectors.by_split[split])
-            title = f"gold: {int(np.sum(data.truth['dev'] >= 0)):,} dev rows"
-            own = self.report(data, dev_gold, split, proba, _RESAMPLES)
-            found[title] = (own, dev_gold.seconds)
+    def right(self, data: TrainingSet, run: Trained, split: str, proba: Any) -> Any:
+        """Return whether each row with gold is predicted right."""
+        return _right(data.truth[split], proba, run.model.threshold_)
+
+    def references(
+        self,
+        data: TrainingSet,
+        main: Trained,
+        split: str,
+        on_labels: Trained | None,
+        on_votes: Trained | None,
+    ) -> list[tuple[Judged, Any]]:
+        """Return the most common class, and models of the labels alone and of the votes alone."""
+        gold, seed = data.truth[split], main.seed
+        name, report = commonest_class(gold, data.labels, n_resamples=_RESAMPLES)
+        right = gold[gold != ABSTAIN] == data.labels.index(name)
+        found = [(Judged(f"always {name!r}", seed, 0.0, self.figures(report), right), report)]
+        start = time.perf_counter()
+        proba = _logistic(data, self.gold(data), split)
+        if proba is not None:
+            seconds, title = time.perf_counter() - start, f"{LABELS_ALONE}: logistic"
+            report = evaluate_proba(proba, gold, data.labels, n_resamples=_RESAMPLES)
+            right = _right(gold, proba, None)
+            found.append((Judged(title, seed, seconds, self.figures(report), right), report))
+        titles = f"{LABELS_ALONE}: end model", without_labels(main.method)
+        for title, run in zip(titles, (on_labels, on_votes), strict=True):
+            if run is None:
+                continue
+            proba = run.model.predict_proba(data.vectors.by_split[split])
+            report = self.report(data, run, split, proba, _RESAMPLES)
+            right = self.right(data, run, split, proba)
+            found.append((Judged(title, seed, run.seconds, self.figures(report), right), report))
         return found
 
     def table(self, outcome: "Outcome") -> Table:
-        """Return one row for each method and reference: intervals, or the spread over seeds."""
+        """Return one row for each method and reference, and the sentence on votes and labels."""
         split, rows = str(outcome.judged_on), [*outcome.rows, *outcome.reference_rows]
-        reports: dict[str, Report] = {name: own[split] for name, own in outcome.reports.items()}
-        reports |= outcome.references
-        caption = f"On {next(iter(reports.values())).n_items:,} {split} items"
-        if len(rows) > len(reports):
-            table = score_table(rows)
-            return Table(table.frame, table.columns, f"{caption}, mean and spread over seeds")
-        seconds = {row["method"]: row["seconds"] for row in rows}
-        cells = [
-            [
-                name,
-                *(_short(getattr(report, key)) for key in _FIGURES),
-                f"{seconds[name]:.1f}" if seconds[name] else UNKNOWN,
-            ]
-            for name, report in reports.items()
-        ]
-        titles = ["method", *_FIGURES.values(), "seconds"]
-        return string_table(titles, cells, f"{caption}, 95 % intervals")
+        n_items = outcome.reports[outcome.main.method][split].n_items
+        return score_table(rows, f"On {n_items:,} {split} items", outcome.verdict)
 
     def about_data(self, outcome: "Outcome") -> dict[str, Any]:
         """Return classes, sizes of splits and votes, and the comparisons of the main method."""
@@ -184,6 +183,8 @@ class OneLabelProject(ProjectKind):
             },
             "uncertain": outcome.uncertain,
             "references": outcome.known_rows(outcome.reference_rows),
+            "verdict": outcome.verdict or None,
+            "labels": 0 if (gold := self.gold(data)) is None else len(gold),
             "against_majority_vote": outcome.paired.to_dict() if outcome.paired else None,
         }
 
@@ -214,7 +215,7 @@ class OneLabelProject(ProjectKind):
         return sections(report_data(outcome))
 
     def shown(self, outcome: "Outcome") -> list[str]:
-        """Return tables of voters, findings and methods, and the explanation of one item."""
+        """Return voters, findings, the explanation of one item, and the table of methods."""
         data, votes = outcome.data, outcome.data.votes_by_split
         judged = next((name for name in ("dev", "test") if name in votes), None)
         gold = None if judged is None else data.splits[judged].gold
@@ -225,10 +226,11 @@ class OneLabelProject(ProjectKind):
         lines = [f"  {k}. {sentence}" for k, sentence in enumerate(sentences[:_FINDINGS], 1)]
         nothing = "Nothing stands out: no problems were found in these votes."
         parts.append("\n".join([f"Findings{rest}:", *lines]) if sentences else nothing)
-        table = outcome.table
-        parts += ["Not evaluated: there are no gold labels." if table is None else table.to_text()]
+        parts += map(str, outcome.explanations(_EXPLAINED))
         parts += [] if outcome.distilled is None else [str(outcome.distilled)]
-        return [*parts, *map(str, outcome.explanations(_EXPLAINED))]
+        # The table is last: it ends with the sentence on votes and labels.
+        table = outcome.table
+        return [*parts, "Not evaluated: there are no gold labels." if table is None else str(table)]
 
 
 def one_sided(votes: VoteMatrix) -> str:
@@ -254,10 +256,51 @@ def _truth(splits: Mapping[str, Split]) -> dict[str, Any]:
     return {name: split.gold for name, split in splits.items() if (split.gold >= 0).any()}
 
 
-def _short(score: Score) -> str:
-    """Format a score with its interval, short enough for three in a row."""
-    if math.isnan(score):
-        return UNKNOWN
-    if math.isnan(score.low):
-        return f"{score:.3f}"
-    return f"{score:.3f} ({score.low:.2f}{UNKNOWN}{score.high:.2f})"
+def _right(gold: Any, proba: Any, threshold: float | None) -> Any:
+    known = gold != ABSTAIN
+    return predicted_classes(np.asarray(proba)[known], threshold) == gold[known]
+
+
+def _logistic(data: TrainingSet, gold: Gold | None, split: str) -> Any:
+    """P(class) of the rows by logistic regression on the labels that models learn, and no votes.
+
+    It reads TF-IDF of the texts, or else the project's features. Dev rows are predicted without
+    their own labels. None if there is nothing to learn from.
+    """
+    if gold is None or len(np.unique(gold.y)) < 2:
+        return None
+    (known, new), n_classes = _simple_inputs(data, gold, split), len(data.labels)
+    if known is None:
+        return None
+    if split != "dev":
+        return logistic_proba(known, gold.y, new, n_classes)
+    rows = np.flatnonzero(data.splits["dev"].gold != ABSTAIN)  # the first of the labels
+    proba = np.full((len(data.splits["dev"]), n_classes), 1 / n_classes)
+    if len(rows) < 2:
+        return None
+    for fold in gold_folds(gold.y[: len(rows)], seed=0):
+        rest = np.setdiff1d(np.arange(len(gold.y)), fold)
+        proba[rows[fold]] = logistic_proba(known[rest], gold.y[rest], known[fold], n_classes)
+    return proba
+
+
+def _simple_inputs(data: TrainingSet, gold: Gold, split: str) -> tuple[Any, Any]:
+    """The rows with labels and those of a split as matrices; None if they are none."""
+    column = data.project.features.column
+    if data.vectors.kind not in ("tfidf", "tokens"):
+        known, new = gold.X, data.vectors.by_split[split]
+        return (None if isinstance(known, dict) or known.ndim != 2 else known), new
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts = {name: part.rows[column].fill_null("") for name, part in data.splits.items()}
+    parts = []
+    if "dev" in data.splits:
+        parts.append(texts["dev"].filter(data.splits["dev"].gold != ABSTAIN))
+    if data.train_gold is not None:
+        parts.append(texts["train"].filter(data.train_gold.y != ABSTAIN))
+    labeled = pl.concat(parts).to_list()
+    try:
+        words = TfidfVectorizer(sublinear_tf=True).fit(labeled)
+    except ValueError:  # not a word in any text
+        return None, None
+    return words.transform(labeled), words.transform(texts[split].to_list())

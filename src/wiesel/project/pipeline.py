@@ -21,11 +21,13 @@ from wiesel.project.outputs import one_at_a_time
 from wiesel.project.settings import Project
 from wiesel.project.training import (
     Say,
+    Trained,
     TrainingSet,
     Watch,
     end_model_name,
     train_models,
-    train_on_dev,
+    train_on_labels,
+    train_without_labels,
 )
 from wiesel.project.voting import cast_votes, load_project_lfs
 from wiesel.report import whole_page
@@ -71,10 +73,14 @@ def run_methods(
     cache = project.output_folder / ".cache"
     trained = train_models(prepared.data, methods, seeds, cache, say, watch)
     stopped = trained[-1].model.history_.interrupted
-    gold = None
-    if not stopped:
-        gold = train_on_dev(prepared.data, seeds[0], cache, say, watched=watch is not None)
-    return judge(prepared, trained, gold)
+    references: list[Trained | None] = []
+    if not stopped and any(split in prepared.data.truth for split in ("dev", "test")):
+        rest = (seeds[0], cache, say, watch is not None)
+        references = [
+            train_on_labels(prepared.data, *rest),
+            train_without_labels(prepared.data, methods[0], *rest),
+        ]
+    return judge(prepared, trained, *references)
 
 
 def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared:

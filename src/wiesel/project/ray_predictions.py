@@ -15,7 +15,7 @@ from wiesel.errors import DataError
 from wiesel.io import FilePath, explained, write_rows
 from wiesel.io.files import appearing_folder
 from wiesel.lfs.engines.pieces import Piece, cut, part_name
-from wiesel.lfs.engines.ray_pieces import done_on_ray
+from wiesel.lfs.engines.ray_engine import done_on_ray
 from wiesel.lfs.sources import RowSource
 from wiesel.project.bundle import load_bundle
 from wiesel.project.outputs import prediction_frame

@@ -210,16 +210,16 @@ def _curves(records: Sequence[dict[str, Any]], prefix: str) -> list[Curve]:
 
 def _paired(outcome: "Outcome") -> str:
     if outcome.paired is None:
-        return ""
+        return outcome.verdict
     paired, method = outcome.paired, outcome.main.method
     difference = paired.differences["accuracy"]
     return (
-        f"Compared with an end model trained on the majority vote: only {method} is right on "
-        f"{paired.only_first:,} items, only the majority vote on {paired.only_second:,}. The "
-        f"difference in accuracy is {100 * difference:+.1f} points (95 % interval "
-        f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}, McNemar p = "
+        f"{outcome.verdict} Compared with an end model trained on the majority vote: only "
+        f"{method} is right on {paired.only_first:,} items, only the majority vote on "
+        f"{paired.only_second:,}. The difference in accuracy is {100 * difference:+.1f} points "
+        f"(95 % interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}, McNemar p = "
         f"{paired.p_value:.3g})."
-    )
+    ).lstrip()
 
 
 def _threshold_curve(outcome: "Outcome") -> ThresholdCurve | None:

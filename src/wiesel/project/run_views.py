@@ -1,6 +1,6 @@
 """A kept run by row: which rows are behind a figure."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,8 @@ class Predictions(NamedTuple):
     label is predicted, or spans."""
     source: str
     """The model, in words."""
+    threshold: Any = None
+    """The least P(second class) to predict it; None if the most probable class is predicted."""
 
 
 class RowMarks(NamedTuple):
@@ -37,8 +39,8 @@ class RowMarks(NamedTuple):
 
     votes: dict[str, int]
     """How many votes each class or label has, or how many spans."""
-    predicted: tuple[tuple[str, float], ...]
-    """The predicted labels, each with its probability."""
+    predicted: tuple[tuple[str, str], ...]
+    """The predicted labels, each with its probability, and its threshold if that decided."""
     gold: tuple[str, ...] | None
     """The labels that are known; None if they are not."""
 
@@ -70,17 +72,6 @@ class RunView:
     def has_gold(self) -> bool:
         """Whether at least one label is known."""
         return bool((self.gold != ABSTAIN).any())
-
-    def among(self, train: "RunView") -> "RunView":
-        """Return the view of all training rows, of which these are a part.
-
-        So are dev rows that people labeled in the workbench: only their gold labels count.
-        """
-        places = places_among(train.ids, self.ids)
-        proba, predicted = train.proba.copy(), train.predicted.copy()
-        gold = np.full_like(train.gold, ABSTAIN)
-        proba[places], predicted[places], gold[places] = self.proba, self.predicted, self.gold
-        return replace(train, proba=proba, predicted=predicted, gold=gold, threshold=self.threshold)
 
     def report(self, n_resamples: int = 200) -> Report:
         """Return the evaluation report for the rows with gold."""
@@ -140,7 +131,9 @@ def view_run(run: KeptRun, split: str, labels: LabelSpace) -> RunView:
             f"The run {run.name} has no predictions on {split} rows for these classes; train again."
         )
     gold = labels.indices(frame["gold"].to_list(), allow_unknown=True)
-    saved = run.metrics.get("splits", {}).get(split, {})
+    # Training rows have no figures, but are predicted with the threshold of the others.
+    reports = run.metrics.get("splits", {})
+    saved: Any = reports.get(split) or next(iter(reports.values()), {})
     return RunView(
         labels,
         split,

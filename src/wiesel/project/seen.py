@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,12 @@ def code_files(project: Project) -> list[Path]:
 def was_run(file: Path) -> bool:
     """Whether this user has run the project before, in the same folder."""
     known = _known().get(str(file.resolve()))
-    return known is not None and known == _identity(file)
+    if not isinstance(known, list) or len(known) != 2 or known[0] != _number(file):
+        return False  # unknown, or written by another version
+    # The number of a deleted folder is given to the next one; but nothing in that one has been
+    # there since the run.
+    changed = [entry.stat(follow_symlinks=False).st_ctime for entry in os.scandir(file.parent)]
+    return isinstance(known[1], float) and min(changed) <= known[1]
 
 
 def remember(file: Path) -> None:
@@ -37,7 +43,7 @@ def remember(file: Path) -> None:
     with suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
         with locked(place.parent):  # two that start at once would forget each other's project
-            projects = {**_known(), str(file.resolve()): _identity(file)}
+            projects = {**_known(), str(file.resolve()): [_number(file), time.time()]}
             write_file(place, json.dumps({"projects": projects}, indent=1).encode())
 
 
@@ -64,6 +70,6 @@ def _known() -> dict[str, Any]:
     return projects if isinstance(projects, dict) else {}
 
 
-def _identity(file: Path) -> int:
-    """Return the identity of the folder: a new folder at the same path is another project."""
+def _number(file: Path) -> int:
+    """Return the number of the folder: another folder at the same path has another one."""
     return file.resolve().parent.stat().st_ino

@@ -10,6 +10,7 @@ import polars as pl
 
 from wiesel.analysis import Table
 from wiesel.analysis.counts import wilson_interval
+from wiesel.analysis.table import UNKNOWN
 from wiesel.errors import ParameterError
 from wiesel.guidance import Blame, Cluster, LabelFacts, LFPreview, Suggestion, rows_to_label
 from wiesel.guidance.lf_preview import RuleEffect
@@ -387,10 +388,10 @@ class SpanSpace(Workspace):
         return None
 
 
-def _counted(found: Sequence[Any]) -> list[tuple[str, float]]:
-    """Return the label of every span, with its confidence."""
+def _counted(found: Sequence[Any]) -> list[tuple[str, str]]:
+    """Return the label of every span, with its confidence; a dash if there is none."""
     return [
-        (str(label), float("nan") if not more or more[0] is None else float(more[0]))
+        (str(label), UNKNOWN if not more or more[0] is None else f"{100 * more[0]:.0f} %")
         for _, _, label, *more in found
     ]
 

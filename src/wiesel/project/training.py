@@ -4,15 +4,13 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from wiesel.catalog import load_model, method
-from wiesel.compare import build_method
+from wiesel.compare import build_method, without_labels
 from wiesel.end_to_end import Committee, EndToEndModel, TwoStage
 from wiesel.end_to_end.checks import is_classifier
 from wiesel.end_to_end.plan import votes_fingerprint
@@ -20,7 +18,6 @@ from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import SavedModelError
 from wiesel.gold import Gold
 from wiesel.label_models import LabelModel
-from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.names import end_model_by_name
@@ -40,11 +37,12 @@ __all__ = [
     "end_model_name",
     "model_options",
     "train_models",
-    "train_on_dev",
+    "train_on_labels",
+    "train_without_labels",
 ]
 
 DEV_GOLD = "dev_gold"
-"""The end model trained on the dev rows' gold labels alone: the baseline that votes must beat."""
+"""The end model trained on the gold labels alone: the baseline that votes must beat."""
 
 Say = Callable[[str, str], None]
 """Reports a stage to the user: its name and its result."""
@@ -124,29 +122,54 @@ def train_models(
     return trained
 
 
-def train_on_dev(
+def train_on_labels(
     data: TrainingSet, seed: int, cache: Path, say: Say, watched: bool = False
 ) -> Trained | None:
-    """Return the end model trained only on the few gold labels of the dev rows.
+    """Return the end model trained only on the gold labels that models learn.
 
-    Return None if there are no test rows to evaluate it on, if the dev rows have fewer than two
+    Return None if there are no test rows to evaluate it on, if the labels are of fewer than two
     classes, or if the end model only learns from label models. `watch` does not see the epochs of
     this reference; if its training is stopped, the reference is left out.
     """
-    if data.task.kind != OneLabelTask.kind or not {"dev", "test"} <= set(data.splits):
+    if data.task.kind != OneLabelTask.kind or "test" not in data.truth:
         return None
-    gold = data.splits["dev"].gold
-    if len(np.unique(gold[gold != ABSTAIN])) < 2 or data.project.end_model.name.startswith(
-        "sklearn:"
-    ):
+    gold = data.kind.gold(data)
+    if gold is None or len(set(gold.y.tolist())) < 2:
+        return None
+    if data.project.end_model.name.startswith("sklearn:"):
         return None
     model = _unfitted(data, DEV_GOLD, seed)
     done = _trained(data, DEV_GOLD, seed, model, cache / "models", _unseen if watched else None)
+    return _said(done, f"{len(gold):,} labels alone, to compare with", say)
+
+
+def train_without_labels(
+    data: TrainingSet, name: str, seed: int, cache: Path, say: Say, watched: bool = False
+) -> Trained | None:
+    """Return the main method trained on votes alone, as if there were no labels.
+
+    Return None if there are none, or if the method learns nothing else.
+    """
+    if data.task.kind != OneLabelTask.kind or name == "supervised":
+        return None
+    if data.kind.gold(data) is None:
+        return None
+    parts: dict[str, Any] = {
+        part: {split: own for split, own in getattr(data, part).items() if split != "dev"}
+        for part in ("splits", "truth", "votes_by_split")
+    }
+    blind = replace(data, **parts, train_gold=None)
+    model = _unfitted(data, name, seed)
+    done = _trained(blind, name, seed, model, cache / "models", _unseen if watched else None)
+    return _said(done, f"{without_labels(name)}, to compare with", say)
+
+
+def _said(done: Trained, what: str, say: Say) -> Trained | None:
+    """A reference after its line in the log; None if its training was stopped."""
     if done.model.history_.interrupted:
         return None
     how = "reused" if done.reused else f"{_length(done.model)}, {done.seconds:.1f} s"
-    n_gold = int(np.sum(gold != ABSTAIN))
-    say("train", f"gold labels of {n_gold:,} dev rows alone, to compare with: {how}")
+    say("train", f"{what}: {how}")
     return done
 
 
@@ -257,7 +280,8 @@ def _fit(data: TrainingSet, name: str, model: EndToEndModel) -> None:
     X: Any = data.vectors.train
     if name == DEV_GOLD:
         # Rows that are trained on must not choose the epoch as well.
-        model.fit(data.vectors.by_split["dev"], data.truth["dev"])
+        labels = data.kind.gold(data)
+        model.fit(labels.X, labels.y)
         return
     held_out = data.kind.validation(data)
     if name == "supervised":
@@ -282,7 +306,7 @@ def _key(data: TrainingSet, name: str, model: EndToEndModel) -> str:
     if data.dev_votes is not None and name != DEV_GOLD:
         gold_votes = _votes_key(data, data.dev_votes)
     gold = data.truth.get("dev")
-    if more is None or name in ("supervised", DEV_GOLD) or not data.kind.known(more.y).any():
+    if more is None or name == "supervised" or not data.kind.known(more.y).any():
         return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes)
     also = more.y, list(more.chosen)
     return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes, also)

@@ -25,8 +25,7 @@ from wiesel.features.saved import ARRAYS, STATE, decoded_state, encoded_state
 from wiesel.features.text import text_column
 from wiesel.guidance.suggesting import text_column_of
 from wiesel.io import Split, replacing
-from wiesel.lfs.cache import column_digest
-from wiesel.lfs.fingerprints import digest
+from wiesel.lfs.fingerprints import column_digest, digest
 from wiesel.progress import progress
 from wiesel.project.settings import Project, located
 from wiesel.saving import write_file, write_json

@@ -15,7 +15,7 @@ from wiesel.io import Split, read_answers, read_votes
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import ABSTAIN, as_indices
 from wiesel.lfs import FailureLog, VoteCache, apply_lfs, load_lfs
-from wiesel.lfs.timing import timing
+from wiesel.lfs.failures import timing
 from wiesel.multilabel import (
     MultiLabelVotes,
     apply_multilabel_lfs,

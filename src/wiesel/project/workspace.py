@@ -20,6 +20,7 @@ from wiesel.errors import FeatureError
 from wiesel.evaluation import evaluate_proba
 from wiesel.evaluation.intervals import paired_interval
 from wiesel.evaluation.metrics import predicted_classes
+from wiesel.explain import certainty
 from wiesel.guidance import (
     Blame,
     Cluster,
@@ -222,13 +223,8 @@ class Workspace(KeptValues):
         return Predictions(proba, predicted_classes(proba), "preview")
 
     def view(self, run: KeptRun, split: str) -> Any:
-        """Return what a kept run predicts for a split's rows.
-
-        Dev rows that people labeled here are training rows, and shown as such.
-        """
-        found = view_run(run, split, self.labels)
-        is_here = split in self.splits
-        return found if is_here else found.among(view_run(run, "train", self.labels))
+        """Return what a kept run predicts for a split's rows."""
+        return view_run(run, split, self.labels)
 
     def marks(self, split: str, places: Sequence[int], found: Predictions | None) -> list[RowMarks]:
         """Return the votes, the prediction and the label of some rows."""
@@ -237,10 +233,11 @@ class Workspace(KeptValues):
         marks = []
         for number, place in enumerate(places):
             voted = {} if counts is None else dict(zip(names, counts[number], strict=True))
-            predicted: tuple[tuple[str, float], ...] = ()
+            predicted: tuple[tuple[str, str], ...] = ()
             if found is not None:
                 named = int(found.predicted[place])
-                predicted = ((names[named], float(found.proba[place][named])),)
+                sure = certainty(found.proba[place].tolist(), named, found.threshold)
+                predicted = ((names[named], sure),)
             voted = {name: round(count) for name, count in voted.items() if round(count)}
             known = None if gold[place] < 0 else (names[gold[place]],)
             marks.append(RowMarks(voted, predicted, known))

@@ -122,11 +122,11 @@ class ReportData:
     report: Report | None = None
     """The metrics of the main method."""
     paired: str = ""
-    """One sentence that compares the main method with the majority vote."""
+    """Sentences that compare the main method with the labels alone, and with the majority vote."""
     curve: ThresholdCurve | None = None
     threshold: float | None = None
     references: Mapping[str, Report] = field(default_factory=dict)
-    """References without votes on the same items: the most common class, gold labels alone."""
+    """Baselines on the same items: the most common class, labels alone, votes alone."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """The training time of each method and reference, in seconds."""
     uncertain: Sequence[str] = ()

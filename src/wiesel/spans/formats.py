@@ -9,7 +9,7 @@ import numpy as np
 from wiesel.errors import DataError
 from wiesel.io.annotation.doccano import labels_of
 from wiesel.io.annotation.label_studio import is_label_studio, prediction_task
-from wiesel.io.json_records import as_written_by, json_records
+from wiesel.io.lenient import as_written_by, json_records
 from wiesel.spans.documents import Documents
 from wiesel.spans.tags import OUTSIDE, Span, SpanLabels
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from wiesel.errors import ParameterError
 from wiesel.lfs.function import slug
-from wiesel.lfs.lookup_rules import Lookup
+from wiesel.lfs.table_rules import Lookup
 from wiesel.lfs.text_rules import Keywords, Regex, check_pattern
 from wiesel.spans.documents import Documents
 from wiesel.spans.functions import Marks, SpanFunction

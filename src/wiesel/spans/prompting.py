@@ -12,10 +12,9 @@ from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.io.files import FilePath
 from wiesel.lfs.answer_reading import Unreadable, json_answer
 from wiesel.lfs.chat import ChatClient
-from wiesel.lfs.completions import Completion, Question, object_schema
 from wiesel.lfs.failures import Failure
-from wiesel.lfs.prompt_files import PromptFile
-from wiesel.lfs.sending import ChatError
+from wiesel.lfs.prompt_rules import PromptFile
+from wiesel.lfs.sending import ChatError, Completion, Question, object_schema
 from wiesel.spans.documents import Documents
 from wiesel.spans.functions import Marks, SpanFunction
 from wiesel.spans.reading import runs_of_spans, without_overlaps

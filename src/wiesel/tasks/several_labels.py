@@ -20,14 +20,14 @@ from wiesel.multilabel.label_models import PerLabel, fit_each, label_balance
 from wiesel.multilabel.storage import label_models_contents, restored_label_models
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.tasks.base import NEEDS_VALIDATION, Array, FitLabelModel, Task
-from wiesel.tasks.explaining import (
+from wiesel.tasks.one_label import (
     VoteEffects,
+    chosen_class_balance,
     explain_item,
     label_model_effects,
     mean_effects,
     proba_of_votes,
 )
-from wiesel.tasks.one_label import chosen_class_balance
 from wiesel.tasks.presence import LabelEnsemble, PresenceLogits, SoftPresenceObjective
 from wiesel.training import History, Inputs, Objective, Validation
 from wiesel.training.validation import ENOUGH_GOLD, predict_logits

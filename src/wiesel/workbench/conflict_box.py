@@ -57,18 +57,17 @@ class ConflictBox:
             with self.list:
                 words("No two labeling functions disagree on a row.", "w-faint")
             return
-        with self.list, table(("", False), ("", False), ("conflicts", True), ("of", True)):
+        # Numbers come first: a phone has no room for two long names and them.
+        with self.list, table(("conflicts", True), ("of", True), ("between", False)):
             for pair in found[:_LISTED]:
                 with ui.element("tr").classes("conflict-pair"):
-                    words(cut(pair.first, 40), tag="td")
-                    words(cut(pair.second, 40), tag="td")
                     with ui.element("td").classes("w-number"):
                         see = partial(self._open, pair.first, pair.second)
                         button = ui.button(f"{pair.apart:,}", on_click=see)
                         button.props("flat dense no-caps")
-                    words(
-                        f"{pair.both:,} ({percent(pair.apart / pair.both)})", "w-number", tag="td"
-                    )
+                    share = percent(pair.apart / pair.both)
+                    words(f"{pair.both:,} ({share})", "w-number", tag="td")
+                    words(f"{cut(pair.first, 40)} and {cut(pair.second, 40)}", tag="td")
         with self.matrix:
             if len(found) > 1:
                 self._show_matrix(found)
@@ -146,7 +145,8 @@ def _options(names: list[str], pairs: list[Pair]) -> dict[str, Any]:
                 "type": "heatmap",
                 "data": cells,
                 "cursor": "pointer",
-                "label": {"show": len(names) <= _NUMBERED, "color": "#10202c"},
+                "label": {"show": len(names) <= _NUMBERED, "color": "#fff"}
+                | {"textBorderColor": "rgba(0,0,0,0.75)", "textBorderWidth": 2},
                 "itemStyle": {"borderWidth": 1, "borderColor": "rgba(128,128,128,0.3)"},
             }
         ],

@@ -16,7 +16,7 @@ from wiesel.workbench.layout import card, empty_state, keep_in_address, table
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.row_view import open_row
 from wiesel.workbench.send_box import SendBox
-from wiesel.workbench.texts import cut, percent, shown, words
+from wiesel.workbench.texts import cut, shown, words
 
 __all__ = ["DataPage"]
 
@@ -217,7 +217,7 @@ class DataPage:
         place: int,
         text: str,
         votes: dict[str, int],
-        predicted: tuple[tuple[str, float], ...],
+        predicted: tuple[tuple[str, str], ...],
         gold: tuple[str, ...] | None,
     ) -> None:
         with ui.element("tr").classes("w-open").props('tabindex="0"') as row:
@@ -226,8 +226,8 @@ class DataPage:
                 for name, count in votes.items():
                     chip(self.desk, name, f"{count} ")
             with ui.element("td"):
-                for name, share in predicted:
-                    chip(self.desk, name, f"{percent(share)} ")
+                for name, sure in predicted:
+                    chip(self.desk, name, f"{sure} ")
             with ui.element("td"):
                 for name in gold or ():
                     chip(self.desk, name)

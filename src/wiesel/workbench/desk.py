@@ -135,7 +135,9 @@ class Desk:
                 return None
             same = view.ids.equals(self.space.splits[split].ids.cast(pl.String))
             source = f"model of run {run.name}"
-            found = Predictions(view.proba, view.predicted, source)
+            found = Predictions(
+                view.proba, view.predicted, source, getattr(view, "threshold", None)
+            )
             self._of_runs[key] = found if same else None
         return self._of_runs[key]
 

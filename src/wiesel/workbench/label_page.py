@@ -235,6 +235,7 @@ class LabelPage:
 
     def _label_button(self, label: str, key: str = "") -> None:
         button = ui.button(on_click=partial(self.answer, label)).props("unelevated no-caps")
+        button.classes("w-class")
         button.style(f"background: {shade(self.desk.space.labels, label)} !important")
         with button:
             words(cut(label, 40))

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from nicegui import ui
 
-from wiesel.analysis.annotators import label_disagreements
+from wiesel.analysis.workers import label_disagreements
 from wiesel.io import RESOLVED
 from wiesel.project.labels import people_labels
 from wiesel.workbench.desk import Desk, work

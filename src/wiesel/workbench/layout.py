@@ -13,7 +13,7 @@ from wiesel.workbench.first_steps import FirstSteps, close_first_steps
 from wiesel.workbench.problem_banner import ProblemBanner
 from wiesel.workbench.texts import link, words
 
-GRAY = "#8a939c"
+GRAY = "#77818b"
 COLORS = ["#4a90c4", "#cf7440", "#4fa574", "#9c72bd", "#b8941f", "#4b9fa9", "#bd5f86"]
 """Colors of chart lines, on a light and on a dark page."""
 AXIS = {
@@ -88,6 +88,7 @@ body.body--dark { --w-line: #3a424b; --w-soft: #22282e; --w-faint: #a3adb8; --w-
 body { --q-primary: #28597a !important; }
 body.body--dark { --q-primary: #8fc1e3 !important; }
 body.body--dark .q-btn.bg-primary .q-btn__content { color: #10202c; }
+body .q-btn.w-class .q-btn__content { color: #fff !important; }
 body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .nicegui-content { padding: 0; }
 .w-bar { background: var(--w-soft) !important; color: var(--w-ink) !important;

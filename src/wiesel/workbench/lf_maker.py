@@ -47,10 +47,10 @@ class LFMaker:
         self.found: list[tuple[LabelRule, LFPreview]] = []
         """The proposals on the page, the best first."""
 
-    def build(self) -> None:
-        """Show the box."""
+    def build(self, label: str = "") -> None:
+        """Show the box; `label` is the class that is chosen at first."""
         names = {name: cut(text, 40) for name, text in self.desk.space.rule_labels.items()}
-        first = next(iter(names))
+        first = label if label in names else next(iter(names))
         with ui.element("div").classes("w-row lf-editing") as self.changing:
             self.title = words("")
             ui.button("Cancel", on_click=self.cancel).props("flat dense no-caps")

@@ -22,7 +22,8 @@ __all__ = ["MapPage"]
 _COLORS = {"predicted": "the prediction", "votes": "most votes", "gold": "the label"}
 _UNKNOWN = "unknown"
 _MOST_CLASSES = 12
-"""With more classes, only the commonest have a color of their own."""
+"""So many of the commonest classes are named above the map."""
+_MOST_COLORED = 300
 _WORDS = 8
 _ROWS = 6
 _LIFT = 3.0
@@ -222,28 +223,30 @@ def _chart(
     desk: Desk, found: RowMap | None, classes: Any, parts: list[tuple[RowMap, str]]
 ) -> dict[str, Any]:
     """Return the points in the colors of their classes, and the words of the neighborhoods."""
-    labels, series = desk.space.labels, []
+    labels = desk.space.labels
+    series: list[dict[str, Any]] = []
+    legend: list[str] = []
     points = np.empty((0, 2)) if found is None else found.points
     own = np.full(len(points), ABSTAIN) if classes is None else classes
     frequent = np.argsort(-np.bincount(own[own >= 0], minlength=len(labels)), kind="stable")
-    for k in [ABSTAIN, *frequent[:_MOST_CLASSES].tolist(), None]:
-        others = frequent[_MOST_CLASSES:]
-        here = np.isin(own, others) if k is None else own == k
+    for number, k in enumerate([ABSTAIN, *frequent.tolist()][:_MOST_COLORED]):
+        here = own == k
         if not here.any():
             continue
-        name = "other classes" if k is None else _UNKNOWN if k < 0 else labels.names[k]
-        shown = GRAY if k is None or k < 0 else shade(labels, name)
+        name = _UNKNOWN if k < 0 else labels.names[k]
         series.append(
             {
                 "name": cut(name, 30),
                 "type": "scatter",
                 "large": True,
                 "symbolSize": 4 if len(points) > 3_000 else 6,
-                "itemStyle": {"color": shown, "opacity": 0.35 if k is None or k < 0 else 0.6},
+                "itemStyle": {"color": GRAY if k < 0 else shade(labels, name)}
+                | {"opacity": 0.35 if k < 0 else 0.6},
                 "data": points[here].round(3).tolist(),
             }
         )
-    legend = [each["name"] for each in series]
+        if number <= _MOST_CLASSES:
+            legend.append(series[-1]["name"])
     series.append(
         {
             "type": "scatter",
@@ -270,7 +273,7 @@ def _chart(
     return {
         "animation": False,
         "grid": {"left": 4, "right": 4, "top": 34, "bottom": 4},
-        "legend": {"top": 0, "left": 0, "right": 80, "type": "scroll", "data": legend}
+        "legend": {"top": 0, "left": 0, "right": 130, "type": "scroll", "data": legend}
         | {"textStyle": {"color": GRAY}},
         "toolbox": {"feature": {"brush": {"type": ["polygon", "rect", "clear"]}}, "top": 0},
         "brush": {"xAxisIndex": 0, "brushMode": "single", "transformable": False}

@@ -9,12 +9,14 @@ from nicegui import ui
 
 from wiesel.evaluation.comparison import mcnemar
 from wiesel.evaluation.intervals import paired_interval
+from wiesel.io import Split
 from wiesel.project.labels import missing_dev_labels
 from wiesel.project.next_steps import NextStep, next_steps
-from wiesel.project.rows import positions
+from wiesel.project.rows import part_of, positions
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
 from wiesel.project.slices import ErrorBucket, error_buckets
+from wiesel.votes import VoteMatrix
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
@@ -36,6 +38,7 @@ _MATRIX = 9
 """With more classes, the largest confusions are listed instead of a matrix."""
 _CONFUSIONS = 20
 _LISTED = 12
+_BEYOND_CHANCE = 0.05
 _CONFIDENCE = (
     "Confidence is the probability of the predicted class. In binary tasks it can be below 50 % "
     "if the decision threshold is not 50 %."
@@ -63,6 +66,8 @@ class ResultsPage:
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
+        self.places: Any = None
+        """The training rows that are the dev rows of the run, because people labeled them here."""
 
     def build(self) -> None:
         """Show the page."""
@@ -171,7 +176,7 @@ class ResultsPage:
 
     def _go(self, step: NextStep, page: str) -> None:
         if step.kind == "rows":
-            page = self.desk.select(step.split, step.rows, step.text)
+            page = self.desk.select(*self._in_data(step.split, step.rows), step.text)
         ui.navigate.to(page)
 
     def _view(self) -> tuple[RunView, Any, list[str], list[ErrorBucket], list[NextStep]]:
@@ -181,14 +186,18 @@ class ResultsPage:
         if self.split not in splits:
             self.split = splits[0]
         view = self.desk.space.view(run, self.split)
+        self.places = None
+        if self.split not in self.desk.space.splits:
+            known = positions(self.desk.space.train.ids, view.ids.to_list())
+            self.places = np.array([known.get(item, -1) for item in view.ids], dtype=np.int64)
         space = self.desk.space
         if not view.has_gold:
             return view, None, splits, [], next_steps(space, run, view, None, [])
         buckets = error_buckets(
             view.gold,
             view.predicted,
-            space.splits[view.split],
-            space.cast.by_split.get(view.split),
+            self._data(view.split),
+            self._votes(view.split),
             labels.names,
             space.text_column or "",
         )
@@ -209,17 +218,36 @@ class ResultsPage:
                 for sentence in sentences:
                     words(str(sentence), "run-uncertain", tag="p")
 
+    def _data(self, split: str) -> Split:
+        """Return the rows of a split; dev rows that people labeled here are training rows."""
+        space = self.desk.space
+        return space.splits[split] if self.places is None else part_of(space.train, self.places)
+
+    def _votes(self, split: str) -> VoteMatrix | None:
+        votes = self.desk.space.cast.by_split
+        return votes.get(split) if self.places is None else votes["train"][self.places]
+
+    def _in_data(self, split: str, rows: Any) -> tuple[str, Any]:
+        """Return the split and the rows by which other pages know some rows of this view."""
+        if self.places is None or split != self.split:
+            return split, rows
+        return "train", self.places[np.asarray(rows, dtype=np.int64)]
+
     def _beside(self) -> None:
         """Show all methods and baselines of the run, beside which a figure means something."""
         metrics = self._metrics()
         rows = [*metrics.get("methods", []), *metrics.get("references", [])]
         heads = [(figure_name(name), True) for name in self.beside]
-        with card("Beside it: other methods and baselines"), table(("method", False), *heads):
-            for row in rows:
-                with ui.element("tr").classes("run-baseline"):
-                    words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
-                    for name in self.beside:
-                        words(percent(row.get(name), 1), "w-number", tag="td")
+        with card("Beside it: other methods and baselines, with 95 % intervals"):
+            if metrics.get("verdict"):
+                words(metrics["verdict"], "run-verdict")
+            with table(("method", False), *heads, ("accuracy, to the first", True)):
+                for row in rows:
+                    with ui.element("tr").classes("run-baseline"):
+                        words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
+                        for name in self.beside:
+                            words(_with_limits(row, name), "w-number", tag="td")
+                        words(_apart(row), "w-number", tag="td")
 
     def _figures(self, report: Any) -> None:
         heads = (("figure", False), ("value", True), ("95 % interval", True))
@@ -337,7 +365,7 @@ class ResultsPage:
         button.set_enabled(len(rows) > 0)
 
     def _open(self, split: str, rows: Any, title: str) -> None:
-        ui.navigate.to(self.desk.select(split, rows, title))
+        ui.navigate.to(self.desk.select(*self._in_data(split, rows), title))
 
     def _calibration(self, view: RunView, report: Any) -> None:
         bins = report.calibration
@@ -365,7 +393,8 @@ class ResultsPage:
         if not points:
             return
         name = cut(view.labels.names[1], 30)
-        with card(f"Decision threshold of {name}: click a point to see its rows"):
+        used = percent(0.5 if view.threshold is None else view.threshold)
+        with card(f"Decision threshold of {name}, {used} in use: click a point to see its rows"):
             chart = ui.echart(_threshold_options(points), on_point_click=partial(self._point, view))
             chart.style("height: 240px; width: 100%")
 
@@ -383,7 +412,7 @@ class ResultsPage:
             with ui.element("div"):
                 self._open_button(view, f"all {len(wrong):,} errors", wrong, "errors")
             column = self.desk.space.text_column
-            rows = self.desk.space.splits[view.split].rows
+            rows = self._data(view.split).rows
             for place in map(int, wrong[:_LISTED]):
                 predicted = view.labels.names[view.predicted[place]]
                 text = cut(rows[column][place], 90) if column else view.ids[place]
@@ -394,7 +423,9 @@ class ResultsPage:
 
     async def _blame(self, view: RunView, place: int, label: str) -> None:
         cell = view.confusion_rows(view.gold[place], view.predicted[place])
-        await self.blame.show(view.split, place, label, view.labels.names[view.gold[place]], cell)
+        right = view.labels.names[view.gold[place]]
+        split, rows = self._in_data(view.split, np.append(cell, place))
+        await self.blame.show(split, int(rows[-1]), label, right, rows[:-1])
 
     def _compare(self) -> None:
         others = {name: _title(run) for name, run in self.runs.items() if name != self.name}
@@ -442,7 +473,7 @@ class ResultsPage:
         A column `text` has what the rows say, those that one of the two gets right first.
         """
         frame = compare_runs(self.runs[self.name], self.runs[name], self.split)
-        split, column = self.desk.space.splits[self.split], self.desk.space.text_column
+        split, column = self._data(self.split), self.desk.space.text_column
         places = positions(split.ids, frame["id"].to_list())
         texts = [
             cut(split.rows[column][places[item]], 160) if column and item in places else item
@@ -481,8 +512,8 @@ class ResultsPage:
 
     def _send(self) -> None:
         if self.split:
-            rows = np.arange(len(self.desk.space.splits[self.split]))
-            SendBox(self.desk).ask(self.split, rows)
+            rows = np.arange(len(self._data(self.split)))
+            SendBox(self.desk).ask(*self._in_data(self.split, rows))
 
     async def _download(self, file: str) -> None:
         path = self.runs[self.name].folder / file
@@ -499,6 +530,22 @@ class ResultsPage:
 def _title(run: KeptRun) -> str:
     methods = ", ".join(run.about.get("methods", [])[:2])
     return f"{run.title or run.name} {methods}"
+
+
+def _with_limits(row: dict[str, Any], name: str) -> str:
+    """A figure with its interval; runs of earlier versions have none."""
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    limits = "" if low is None or high is None else f" ({percent(low)} to {percent(high)})"
+    return percent(row.get(name), 1) + limits
+
+
+def _apart(row: dict[str, Any]) -> str:
+    """The difference to the first method, in points, and whether it may be chance."""
+    if row.get("difference") is None:
+        return ""
+    value, low, high = (100 * row[f"difference{end}"] for end in ("", "_low", "_high"))
+    chance = "" if row["p_value"] < _BEYOND_CHANCE else ", may be chance"
+    return f"{value:+.1f} ({low:+.0f} to {high:+.0f}){chance}"
 
 
 def _threshold_options(points: list[Any]) -> dict[str, Any]:

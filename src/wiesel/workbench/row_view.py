@@ -220,10 +220,12 @@ def _text(desk: Desk, facts: RowFacts, on_added: Callable[[], Any] | None, label
     words("Select words in the text to make a labeling function from them.", "w-faint")
     maker = LFMaker(desk, on_added)
     with ui.element("div").style("width: 100%; display: flex; flex-direction: column; gap: 8px"):
-        maker.build()
+        # Most often, words are marked that say what the row is believed to be.
+        believed = (*(facts.marks.gold or ()), *(name for name, _ in facts.marks.predicted))
+        maker.build(label or next(iter(believed), ""))
 
     async def marked_words(event: Any) -> None:
-        await maker.show(str(event.args), label)
+        await maker.show(str(event.args))
 
     script = "() => { const s = String(getSelection()).trim(); if (s) emit(s.slice(0, 400)) }"
     box.props('tabindex="0"')
@@ -248,8 +250,8 @@ def _verdict(desk: Desk, facts: RowFacts) -> None:
             chip(desk, name, "gold: ")
         if facts.marks.gold == ():
             words("gold: none", "w-faint")
-        for name, share in facts.marks.predicted:
-            chip(desk, name, f"{facts.source.split()[0]}: {percent(share)} ")
+        for name, sure in facts.marks.predicted:
+            chip(desk, name, f"{facts.source.split()[0]}: {sure} ")
         if facts.source and not facts.marks.predicted:
             words(f"{facts.source.split()[0]}: none", "w-faint")
         for name, share in facts.soft_labels:

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from wiesel.cli.compare import best
+from wiesel.project.pipeline import run_project
+from wiesel.project.settings import read_project
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 
@@ -31,14 +33,19 @@ def test_several_projects_make_one_table(tiny, other, wiesel, wiesel_json):
     assert [line.split()[:2] for line in lines] == [
         [name, method]
         for name in ("tiny", "other")
-        for method in ("majority_vote", "snorkel", "always", "gold:")
+        for method in ("majority_vote", "snorkel", "always", "labels", "labels", "majority_vote")
     ]
-    assert [row["data"] for row in answer["references"]] == ["tiny", "tiny", "other", "other"]
+    assert [row["data"] for row in answer["references"]] == ["tiny"] * 4 + ["other"] * 4
+    assert set(answer["verdict"]) == {"tiny", "other"}
+    assert f"other: {answer['verdict']['other']}" in shown
 
 
 def test_one_project_has_intervals_and_no_name_of_the_data(tiny, wiesel, wiesel_json):
-    assert "95 % intervals" in wiesel("compare", tiny, "majority_vote").stdout
-    assert "data" not in wiesel_json("compare", tiny, "majority_vote")["runs"][0]
+    shown, answer = (run("compare", tiny, "majority_vote") for run in (wiesel, wiesel_json))
+    assert "95 % intervals" in shown.stdout
+    assert shown.stdout.rstrip().endswith(answer["verdict"])
+    assert "our votes" in answer["verdict"]
+    assert "data" not in answer["runs"][0]
 
 
 def test_projects_of_one_name_are_told_apart_by_their_folders(tiny, other, wiesel_json):
@@ -57,22 +64,30 @@ def test_a_wrong_project_is_refused_before_the_first_is_trained(tiny, tmp_path, 
     assert wiesel("compare", tiny).exit_code == 2
 
 
-def outcome(**accuracies):
-    """What was found for methods, as (accuracy on dev, accuracy on test)."""
-    reports = {
-        name: {
-            split: SimpleNamespace(accuracy=value)
-            for split, value in zip(("dev", "test"), pair, strict=True)
-            if value is not None
-        }
-        for name, pair in accuracies.items()
-    }
-    return SimpleNamespace(reports=reports)
+def test_the_method_to_run_next_is_best_on_average_over_the_data_sets():
+    def chosen(**scores):
+        return best(
+            [
+                SimpleNamespace(choice=dict(zip(scores, own, strict=True)))
+                for own in zip(*scores.values(), strict=True)
+            ]
+        )
 
-
-def test_the_method_to_run_next_is_chosen_on_dev_rows_and_only_without_them_on_test_rows():
-    assert best([outcome(weasel=(0.9, 0.5), snorkel=(0.6, 0.8))]) == "weasel"
-    assert best([outcome(weasel=(None, 0.5), snorkel=(None, 0.8))]) == "snorkel"
+    assert chosen(weasel=(0.9,), snorkel=(0.6,)) == "weasel"
     # Means over two data sets: 0.7 against 0.75.
-    two = [outcome(weasel=(0.9, 0), snorkel=(0.6, 0)), outcome(weasel=(0.5, 0), snorkel=(0.9, 0))]
-    assert best(two) == "snorkel"
+    assert chosen(weasel=(0.9, 0.5), snorkel=(0.6, 0.9)) == "snorkel"
+
+
+def test_methods_are_chosen_on_dev_rows_and_only_without_them_on_test_rows(tiny):
+    def choice():
+        found = run_project(read_project(tiny))
+        reports = found.reports["majority_vote"]
+        assert [*found.choice] == ["majority_vote"]
+        return found.choice["majority_vote"], reports
+
+    score, reports = choice()
+    assert score == float(reports["dev"].accuracy)
+    file = tiny / "wiesel.toml"
+    file.write_text(file.read_text().replace('dev = "dev.csv"\n', ""))
+    score, reports = choice()
+    assert score == float(reports["test"].accuracy)

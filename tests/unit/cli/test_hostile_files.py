@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from wiesel.io import diagnosis, rows
+from wiesel.io import dialects, rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 
@@ -118,7 +118,7 @@ def test_every_verb_names_the_file_and_what_is_wrong_with_it(call, tmp_path, ver
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_line_that_is_too_long_is_refused_before_it_is_read(call, tmp_path, monkeypatch, verb):
-    monkeypatch.setattr(rows, "first_long_line", lambda file: diagnosis.first_long_line(file, 3000))
+    monkeypatch.setattr(rows, "first_long_line", lambda file: dialects.first_long_line(file, 3000))
     file = tmp_path / "long.csv"
     file.write_bytes(HEAD + b"a,short,billing\nb," + b"x" * 4000 + b",billing\n")
     check_refused(call(verb, file), "MB in line 3: is the end of a line or a quote missing?")

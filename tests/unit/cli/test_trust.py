@@ -109,6 +109,21 @@ class TestExplain:
         shutil.move(trained.with_name("copy"), trained)
         assert not was_run(trained / "wiesel.toml")
 
+    def test_a_new_folder_that_gets_the_number_of_a_deleted_one_is_another_project(self, tiny):
+        remember(tiny / "wiesel.toml")
+        (tiny / "lfs.py").write_text((tiny / "lfs.py").read_text() + "# edited since\n")
+        assert was_run(tiny / "wiesel.toml")
+        number, copy = tiny.stat().st_ino, tiny.with_name("download")
+        shutil.copytree(tiny, copy)
+        for _ in range(20):  # file systems such as ext4 give the number to the next folder
+            shutil.rmtree(tiny)
+            shutil.copytree(copy, tiny)
+            assert not was_run(tiny / "wiesel.toml")
+            if tiny.stat().st_ino == number:
+                break
+        remember(tiny / "wiesel.toml")
+        assert was_run(tiny / "wiesel.toml")
+
     def test_a_model_with_code_beside_it_is_refused(self, trained, wiesel, tmp_path):
         model = tmp_path / "model"
         shutil.copytree(trained / "out/model", model)

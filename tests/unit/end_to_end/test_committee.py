@@ -37,8 +37,7 @@ from wiesel.label_models.majority_vote import vote_balance
 from wiesel.label_models.vote_products import alignment_offsets
 from wiesel.nn import CNN, Linear
 from wiesel.tasks import OneLabelTask
-from wiesel.tasks.explaining import each_left_out
-from wiesel.tasks.one_label import agreement_weights, mean_agreement
+from wiesel.tasks.one_label import agreement_weights, each_left_out, mean_agreement
 from wiesel.training import seeded
 
 # So few steps may end in one class; here that is no matter.
@@ -171,14 +170,34 @@ def test_a_known_class_balance_reaches_every_member(tmp_path: Path):
 
 def test_gold_adds_networks_that_learn_it_alone_and_changes_the_others(fitted: Committee):
     model = committee().fit(X, VOTES, gold=(HELD_OUT.X, HELD_OUT.gold))
-    # 40 items: one of the two networks counts 40 / (40 + 50) as much as the five others.
-    weights = np.array([1, 2, 2, 2 * 40 / 90])
     assert list(model.member_weights_) == [*BINARY, "gold"]
-    assert list(model.member_weights_.values()) == pytest.approx(list(weights / weights.sum()))
-    mixed = np.tensordot(weights / weights.sum(), model.member_probas(X), axes=1)
+    weights = np.array([*model.member_weights_.values()])
+    assert weights.sum() == pytest.approx(1)
+    mixed = np.tensordot(weights, model.member_probas(X), axes=1)
     assert np.allclose(model.predict_proba(X), mixed, atol=1e-6)
     moved = np.abs(model.member_probas(X)[:3] - fitted.member_probas(X)).max(axis=(1, 2))
     assert (moved > 1e-3).all()
+
+
+def test_labels_decide_how_much_the_networks_that_learn_them_alone_count():
+    """If votes name the wrong class they count more than before any label; else they may not."""
+    wrong = VoteMatrix.from_dense(np.repeat(1 - GOLD[:, None], 3, axis=1), VOTES.labels)
+    right = VoteMatrix.from_dense(np.repeat(GOLD[:, None], 3, axis=1), VOTES.labels)
+    few = (X[:40], GOLD[:40])
+    poor, good = (committee().fit(X, votes, gold=few) for votes in (wrong, right))
+    # Before any label: one of the two networks counts 40 / (40 + 50) as much as the five others.
+    before = 2 * 40 / 90 / (5 + 2 * 40 / 90)
+    assert poor.member_weights_["gold"] > before + 0.05
+    assert good.member_weights_["gold"] < poor.member_weights_["gold"] - 0.1
+    vote_members = [weight for name, weight in poor.member_weights_.items() if name != "gold"]
+    assert sum(vote_members) == pytest.approx(1 - poor.member_weights_["gold"])
+
+
+def test_rows_that_were_searched_do_not_weigh_the_networks():
+    searched = Gold(HELD_OUT.gold, HELD_OUT.X, chosen="searched")
+    model = committee().fit(X, VOTES, gold=searched)
+    share = 2 * 40 / 90 / (5 + 2 * 40 / 90)
+    assert model.member_weights_["gold"] == pytest.approx(share)
 
 
 def test_validation_gold_and_labels_of_training_items_are_learned_alike():

@@ -79,6 +79,7 @@ def test_it_minimizes_the_cross_entropy_and_the_distance_from_the_weights_before
     model = TwoStage(MajorityVote(), nn.Linear(3, 2), **ONE_PASS, epochs=2, lr=0.05)
     model.fit(X, tiny_task()[1])
     monkeypatch.setattr(fine_tuning, "_STEPS", 3000)
+    monkeypatch.setattr(fine_tuning, "supported_share", lambda *_: 1.0)  # all the way
     start = [p.detach().clone() for p in model.end_model_.parameters()]
     expected = [p.clone().requires_grad_() for p in start]
     targets = torch.from_numpy(0.9 * np.eye(2)[gold] + 0.05).float()
@@ -111,8 +112,33 @@ def test_a_few_items_move_the_weights_less_than_many():
     assert moved[0] < moved[1]
 
 
-def test_the_loss_afterwards_is_that_of_networks_that_left_the_items_out():
+def test_networks_go_a_part_of_the_way_if_votes_say_more_than_labels(monkeypatch):
+    """Features that are mostly noise, and votes that are nearly always right or hardly ever."""
+
+    def way(accuracy):
+        """How far networks go, of the whole way to the labels."""
+        X, votes, gold = task(0, accuracies=accuracy)
+        X = np.hstack([X, np.random.default_rng(0).normal(size=(len(X), 60))])
+        lengths = []
+        for shares in (fine_tuning.supported_share, lambda *_: 1.0):
+            monkeypatch.setattr(fine_tuning, "supported_share", shares)
+            with seeded(0):
+                network = MLP(66, 2, hidden=(16,))
+            options = {**ONE_PASS, "epochs": 60, "lr": 5e-3, "seed": 0}
+            model = TwoStage(MajorityVote(), network, **options).fit(X, votes)
+            before = torch.nn.utils.parameters_to_vector(model.end_model_.parameters()).clone()
+            model.fine_tune(X[:200], gold[:200])
+            after = torch.nn.utils.parameters_to_vector(model.end_model_.parameters())
+            lengths.append(float((after - before).detach().norm()))
+            monkeypatch.undo()
+        return lengths[0] / lengths[1]
+
+    assert way(0.97) < way(0.55) - 0.1
+
+
+def test_the_loss_afterwards_is_that_of_networks_that_left_the_items_out(monkeypatch):
     """A network that leaves out a fold is one that was fine-tuned without it, from its start."""
+    monkeypatch.setattr(fine_tuning, "supported_share", lambda *_: 1.0)  # all the way
     X, votes, gold = task(1)
     few = np.arange(60)
     model = trained(1, X, votes, members=5)

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 
-from wiesel.features import main_directions as directions
-from wiesel.features import term_counts
-from wiesel.features.main_directions import main_directions
+from wiesel.features import term_counts, tfidf
 from wiesel.features.term_counts import count_terms, count_words
+from wiesel.features.tfidf import main_directions
 
 # A final sigma, a dotted capital I, combining marks, fractions, other joiners, half a character.
 STRANGE = [
@@ -69,7 +68,7 @@ def test_texts_without_words_have_empty_rows() -> None:
 def test_directions_are_those_of_the_singular_value_decomposition(
     shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directions, "_PIECE", 50)  # several pieces, even of a small table
+    monkeypatch.setattr(tfidf, "_PIECE", 50)  # several pieces, even of a small table
     rng = np.random.default_rng(0)
     dense = np.where(rng.random(shape) < 0.3, rng.random(shape) + 1, 0).astype(np.float32)
     dense[0, 0] = 2.0

@@ -13,6 +13,7 @@ import pytest
 
 from wiesel.errors import DataError
 from wiesel.io import explained, read_batches, read_rows, scan_rows, write_rows
+from wiesel.io.rows import _parquet_metadata, refuse_oversized
 
 ROWS = {
     "id": ["m1", "m2", "m3"],
@@ -352,9 +353,58 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
 
 def test_a_table_that_says_it_does_not_fit_is_refused(tmp_path, monkeypatch):
     write_rows({"a": [0] * 2000, "b": [0] * 2000}, tmp_path / "rows.parquet")
-    monkeypatch.setattr("wiesel.io.rows.memory_size", lambda: 3000)
-    with pytest.raises(DataError, match=r"rows\.parquet.* 4,000 cells"):
+    monkeypatch.setattr("wiesel.io.rows.free_memory", lambda: 3000)
+    with pytest.raises(DataError, match=r"rows\.parquet.* 2,000 rows and 4,000 values"):
         read_rows(tmp_path / "rows.parquet")
+    monkeypatch.setattr("wiesel.io.rows.free_memory", lambda: 2000 * 8)
+    assert read_rows(tmp_path / "rows.parquet", ["b"]).width == 1  # what is not read needs nothing
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"text": ["a long text, which is one hundred times the same"] * 1000},
+        {"text": ["long" * 12_000]},
+        {"texts": [["spam"] * 1000]},
+        {"scores": [[0.5] * 6000, []]},
+    ],
+)
+def test_a_small_file_of_large_values_is_refused(rows, tmp_path, monkeypatch):
+    path = tmp_path / "rows.parquet"
+    pl.DataFrame(rows).write_parquet(path)
+    assert path.stat().st_size < 3000
+    monkeypatch.setattr("wiesel.io.rows.free_memory", lambda: 40_000)
+    with pytest.raises(DataError, match=r"do not fit into memory.*Check who wrote it"):
+        read_rows(path)
+    monkeypatch.setattr("wiesel.io.rows.free_memory", lambda: 200_000)
+    assert len(read_rows(path)) == len(pl.DataFrame(rows))
+
+
+def test_the_metadata_of_a_parquet_file_is_that_which_arrow_reads(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    columns = {"id": range(3000), "text": ["x" * (n % 9) for n in range(3000)], "n": [0.5] * 3000}
+    columns |= {f"list_{k}": [[True], None, [False, True]] * 1000 for k in range(20)}
+    pl.DataFrame(columns).write_parquet(tmp_path / "rows.parquet", row_group_size=700)
+    known = parquet.ParquetFile(tmp_path / "rows.parquet").metadata
+    found = _parquet_metadata(tmp_path / "rows.parquet")
+    assert (found[3], len(found[4])) == (known.num_rows, known.num_row_groups)
+    assert known.num_row_groups == 5
+    for group, own in enumerate(found[4]):
+        for place, chunk in enumerate(own[1]):
+            same = known.row_group(group).column(place)
+            told = chunk[3]
+            assert b".".join(told[3]).decode() == same.path_in_schema
+            assert (told[5], told[6]) == (same.num_values, same.total_uncompressed_size)
+            assert (told[1] == 6) == (same.physical_type == "BYTE_ARRAY")
+
+
+@pytest.mark.parametrize("tail", [b"", b"\x00", b"\xff" * 40, b"\x19\xfc" + b"\xff" * 9 + b"\x01"])
+def test_damaged_metadata_are_left_to_what_reads_them(tail, tmp_path):
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(b"PAR1" + tail + len(tail).to_bytes(4, "little") + b"PAR1")
+    refuse_oversized([path])
+    with pytest.raises(DataError, match=r"rows\.parquet"):
+        read_rows(path)
 
 
 def test_chosen_columns_of_a_csv_file_come_in_order(tmp_path: Path) -> None:

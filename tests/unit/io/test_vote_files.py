@@ -311,9 +311,9 @@ def test_a_small_file_that_claims_more_votes_than_fit_into_memory_is_refused(
 ) -> None:
     votes = VoteMatrix.from_dense(np.zeros((100_000, 1), np.int16), ["ham", "spam"])
     write_votes(votes, tmp_path / "v.parquet")
-    monkeypatch.setattr("wiesel.io.rows.memory_size", lambda: 2**21)
+    monkeypatch.setattr("wiesel.io.rows.free_memory", lambda: 2**21)
     # 100,000 ids and 100,000 votes of at least 16 bytes are 3.2 million bytes.
-    with pytest.raises(DataError, match=r"v\.parquet.* 100,000 rows and 200,000 cells.*several"):
+    with pytest.raises(DataError, match=r"v\.parquet.* 100,000 rows and 200,000 values.*several"):
         read_votes(tmp_path / "v.parquet")
-    monkeypatch.setattr("wiesel.io.rows.memory_size", lambda: 2**22)
+    monkeypatch.setattr("wiesel.io.rows.free_memory", lambda: 2**22)
     assert read_votes(tmp_path / "v.parquet").n_votes == 100_000

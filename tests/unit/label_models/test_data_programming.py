@@ -16,7 +16,7 @@ from wiesel import (
 )
 from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import ParameterError
-from wiesel.label_models.factor_graph import find_components, widened
+from wiesel.label_models.data_programming import find_components, widened
 from wiesel.label_models.vote_products import one_hot_chunks
 
 VOTERS = ("a", "b", "c", "d")

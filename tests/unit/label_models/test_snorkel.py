@@ -7,10 +7,9 @@ import scipy.sparse as sp
 from wiesel import MajorityVote, Snorkel, VoteMatrix
 from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import ParameterError, WieselWarning
-from wiesel.label_models import moment_matching, pair_moments
-from wiesel.label_models.moment_matching import MomentLoss, Moments, moments_of
+from wiesel.label_models import moment_matching, pair_statistics
+from wiesel.label_models.moment_matching import MomentLoss, Moments, VotePairs, moments_of
 from wiesel.label_models.snorkel import FITS_WELL, _evenly_wrong, _start
-from wiesel.label_models.vote_pairs import VotePairs
 
 GRID = [
     (100, 0.01, 0.0),
@@ -81,7 +80,7 @@ def test_moments_of_many_voters_are_sparse_and_the_same(monkeypatch):
     votes, _ = make_votes(400, 30, 2, coverage=0.1, seed=3)
     dense = moments_of(votes)
     whole = Snorkel(optimizer="sgd").fit(votes).predict_proba(votes)
-    monkeypatch.setattr(pair_moments, "BLOCK_CELLS", 1000)
+    monkeypatch.setattr(pair_statistics, "BLOCK_CELLS", 1000)
     in_blocks = moments_of(votes)
     assert sp.issparse(in_blocks.pairs)
     np.testing.assert_array_equal(in_blocks.pairs.toarray(), dense.pairs)

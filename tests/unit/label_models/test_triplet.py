@@ -13,8 +13,6 @@ from wiesel.label_models.triplet import (
     _joint_of_agreements,
     _joint_of_differences,
     _repaired,
-)
-from wiesel.label_models.triplet_moments import (
     find_partners,
     pair_sums,
     shuffled,
@@ -168,7 +166,7 @@ def test_the_random_order_depends_on_names_and_seed_only():
 
 
 def test_with_many_voters_each_meets_the_ones_it_shares_most_with(monkeypatch):
-    monkeypatch.setattr("wiesel.label_models.triplet_moments.MOST_PARTNERS", 6)
+    monkeypatch.setattr("wiesel.label_models.triplet.MOST_PARTNERS", 6)
     accuracies = np.linspace(0.65, 0.9, 30)
     votes, _ = make_votes(20_000, 30, 2, accuracies=accuracies, coverage=0.5, seed=5)
     found = Triplet(aggregate="median").fit(votes).accuracies_
@@ -183,7 +181,7 @@ def test_wrong_options_are_refused(votes):
 
 
 def test_partners_do_not_depend_on_the_order_of_the_voters(monkeypatch):
-    monkeypatch.setattr("wiesel.label_models.triplet_moments.MOST_PARTNERS", 4)
+    monkeypatch.setattr("wiesel.label_models.triplet.MOST_PARTNERS", 4)
     votes, _ = make_votes(300, 12, 2, coverage=1.0, seed=6)
     turned = votes.select(voters=votes.voters[::-1])
     np.testing.assert_allclose(
@@ -214,8 +212,8 @@ def test_a_class_balance_that_outweighs_all_votes_is_named_in_a_warning():
 def test_very_many_voters_are_solved_with_a_panel(monkeypatch):
     votes, _ = make_votes(3000, 60, 2, coverage=0.3, seed=5)
     whole = Triplet().fit(votes).accuracies_
-    monkeypatch.setattr("wiesel.label_models.triplet_moments.MOST_PAIRS", 1000)
-    monkeypatch.setattr("wiesel.label_models.triplet_moments.PANEL_CELLS", 60 * 4 * 30)
+    monkeypatch.setattr("wiesel.label_models.triplet.MOST_PAIRS", 1000)
+    monkeypatch.setattr("wiesel.label_models.triplet.PANEL_CELLS", 60 * 4 * 30)
     by_panel = Triplet().fit(votes).accuracies_
     np.testing.assert_allclose(by_panel, whole, atol=0.03)
     turned = Triplet().fit(votes.select(votes.voters[::-1])).accuracies_

@@ -5,9 +5,9 @@ import pytest
 
 from wiesel import VoteMatrix
 from wiesel.datasets.synthetic import make_votes
-from wiesel.label_models import pair_moments, vote_products
+from wiesel.label_models import pair_statistics, vote_products
 from wiesel.label_models.expectation_maximization import VoteSums
-from wiesel.label_models.pair_moments import pair_counts
+from wiesel.label_models.pair_statistics import pair_counts
 from wiesel.label_models.patterns import fold
 from wiesel.label_models.vote_products import (
     LogJoint,
@@ -19,9 +19,9 @@ from wiesel.label_models.vote_products import (
 )
 
 PRODUCTS = (
-    pair_moments._sparse_product,
-    pair_moments._dense_product,
-    pair_moments._state_product,
+    pair_statistics._sparse_product,
+    pair_statistics._dense_product,
+    pair_statistics._state_product,
 )
 
 
@@ -97,7 +97,7 @@ def test_pairs_of_probabilistic_votes_are_products_of_their_probabilities(probab
 def test_many_voters_are_counted_block_by_block(monkeypatch):
     votes, _ = make_votes(60, 9, 2, coverage=0.4, seed=4)
     ((_, whole),) = pair_counts(votes)
-    monkeypatch.setattr(pair_moments, "BLOCK_CELLS", 80)
+    monkeypatch.setattr(pair_statistics, "BLOCK_CELLS", 80)
     blocks = list(pair_counts(votes))
     assert [(block.start, block.stop) for block, _ in blocks] == [
         (0, 2),
@@ -124,7 +124,7 @@ def test_the_way_of_counting_follows_the_density_of_the_votes(
             used.append(number)
             return product(*arguments)
 
-        monkeypatch.setattr(pair_moments, product.__name__, spy)
+        monkeypatch.setattr(pair_statistics, product.__name__, spy)
     list(pair_counts(votes))
     assert used == [expected]
 

@@ -20,8 +20,8 @@ from wiesel.lfs import (
     spending,
     write_batch_requests,
 )
-from wiesel.lfs.completions import Completion, Question
 from wiesel.lfs.prompt_rules import Prompt
+from wiesel.lfs.sending import Completion, Question
 from wiesel.lfs.spending import Budget, BudgetReached, Price, Spending, count_tokens
 from wiesel.progress import listening
 

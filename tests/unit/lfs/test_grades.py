@@ -14,10 +14,10 @@ from wiesel import MajorityVote, apply_lfs, prompt
 from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.lfs import ChatClient, FailureLog
 from wiesel.lfs.answer_reading import Unreadable
-from wiesel.lfs.completions import Completion
 from wiesel.lfs.grades import read_grade
 from wiesel.lfs.prompt_rules import Prompt
 from wiesel.lfs.rules_file import rule_of_own
+from wiesel.lfs.sending import Completion
 
 LABELS = ["ham", "spam"]
 ROWS = [{"text": "a prize"}, {"text": "see you"}]

@@ -6,7 +6,7 @@ import re2
 
 from wiesel import apply_lfs, keywords
 from wiesel.errors import DataError, ParameterError, VoteError
-from wiesel.lfs.keyword_pass import _FOREIGN, KeywordPass, KeywordQuery
+from wiesel.lfs.text_rules import _FOREIGN, KeywordPass, KeywordQuery
 
 
 def found(keyword_list: list[str], texts: list[str | None], **options: object) -> list[int]:

@@ -38,14 +38,11 @@ from wiesel.lfs import (
     VoteCache,
     load_lfs,
 )
+from wiesel.lfs.ballots import ColumnVotes
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.engines import pool as pool_module
-from wiesel.lfs.engines.child import ChildWorker
-from wiesel.lfs.engines.deaths import DeathSearch, WorkerDied, WorkerTooSlow
-from wiesel.lfs.engines.pool import WorkerPool
-from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
-from wiesel.lfs.engines.sharing import Share
+from wiesel.lfs.engines.pool import ChildWorker, DeathSearch, WorkerDied, WorkerPool, WorkerTooSlow
+from wiesel.lfs.engines.portable import Share, is_portable, pack_lfs, unpack_lfs
 
 LABELS = ["ham", "spam"]
 ROWS = pl.DataFrame(
@@ -477,7 +474,7 @@ def test_modules_of_the_current_folder_are_not_imported_by_workers(tmp_path: Pat
     # The parent is safe by -P; what it starts must be safe by itself, even with "" in its path.
     code = """
 import sys
-from wiesel.lfs.engines.child import ChildWorker
+from wiesel.lfs.engines.pool import ChildWorker
 
 for place in (None, ""):
     if place is not None:

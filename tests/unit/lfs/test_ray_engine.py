@@ -12,7 +12,7 @@ import pytest
 from wiesel import LabelSpace, VoteMatrix, apply_lfs, expression, keywords, labeling_function
 from wiesel.errors import DataError, LabelingFunctionError, MissingExtraError, ParameterError
 from wiesel.io import RayVoteParts, read_votes, write_votes
-from wiesel.io.ray_votes import _groups
+from wiesel.io.ray_session import _groups
 from wiesel.lfs import RayEngine, apply_lfs_to_folder, load_lfs
 from wiesel.lfs.engines import Job
 from wiesel.lfs.engines.pieces import Piece, cut, part_name, task_of, vote_on_piece, votes_in

@@ -12,8 +12,7 @@ from chat_server import ModelServer, model_server, spam_or_ham
 from wiesel import apply_lfs, prompt
 from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.lfs import ChatClient, FailureLog
-from wiesel.lfs.completions import Completion, Question, answer_schema
-from wiesel.lfs.sending import ChatError, Pace, retry_after
+from wiesel.lfs.sending import ChatError, Completion, Pace, Question, answer_schema, retry_after
 
 LABELS = ["ham", "spam"]
 ROWS = [{"text": "a prize"}, {"text": "see you"}]

@@ -13,7 +13,7 @@ import wiesel
 from wiesel import apply_lfs, keywords, labeling_function, try_lfs, votes_by_index
 from wiesel.errors import LabelingFunctionError, VoteError
 from wiesel.lfs import VoteCache, preprocessor
-from wiesel.lfs.rows import Row
+from wiesel.lfs.batch import Row
 
 ROWS = [{"text": "free prize", "n": 2}, {"text": "see you", "n": 1}, {"text": "free", "n": 0}]
 LABELS = ["ham", "spam"]

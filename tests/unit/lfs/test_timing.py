@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from wiesel import apply_lfs, keywords, labeling_function
-from wiesel.lfs import timing as lfs_timing
+from wiesel.lfs import failures
 from wiesel.lfs.engines import LocalEngine
-from wiesel.lfs.timing import timing
+from wiesel.lfs.failures import timing
 from wiesel.progress import listening
 
 SECONDS = [0.0]
@@ -31,7 +31,7 @@ ROWS = [{"text": "a free prize"}] * 200
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     # A busy machine may stop a quick function for longer than a slow one takes.
-    monkeypatch.setattr(lfs_timing, "time", SimpleNamespace(perf_counter=lambda: SECONDS[0]))
+    monkeypatch.setattr(failures, "time", SimpleNamespace(perf_counter=lambda: SECONDS[0]))
 
 
 def test_every_function_has_its_time_and_the_slow_one_is_told():

@@ -113,3 +113,14 @@ def test_a_function_of_frames_is_tried_on_all_rows_at_once() -> None:
 
     rows = pl.DataFrame({"text": ["a", "a long text"]})
     assert [row.votes for row in try_lfs(long, rows)] == [{}, {"long": "spam"}]
+
+
+def test_an_error_lists_the_columns_of_the_row_not_only_those_that_the_rule_reads():
+    shown = str(try_lfs(keywords("spam", ["free"], column="text"), [{"item": "a", "voter": "b"}]))
+    assert "reads the column 'text'" in shown
+    assert "The table has 'item', 'voter'." in " ".join(shown.split())
+
+
+def test_an_empty_list_of_functions_is_refused_with_the_way_to_one():
+    with pytest.raises(ParameterError, match=r"list is empty\. Write one, .*keywords.*suggest"):
+        try_lfs([], [{"text": "a"}])

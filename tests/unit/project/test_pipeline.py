@@ -59,11 +59,15 @@ def test_a_run_writes_everything(first_run):
         "features",
         "train",
         "train",
+        "train",
         "report",
     ]
-    assert said[4].startswith("train: gold labels of 12 dev rows alone")
+    assert said[4].startswith("train: 12 labels alone")
+    assert said[5].startswith("train: majority_vote without labels")
     metrics = json.loads((tiny / "out/metrics.json").read_text())
     assert metrics["splits"]["test"]["n_items"] == 12
+    assert metrics["verdict"] == outcome.verdict
+    assert "our votes" in outcome.verdict
     assert (
         metrics["methods"][0]["accuracy"]
         == metrics["splits"]["test"]["scores"]["accuracy"]["value"]
@@ -173,7 +177,9 @@ def test_several_methods_and_seeds_make_one_table(tiny):
         ("majority_vote", 0),
         ("majority_vote", 1),
     ]
-    assert "mean and spread over seeds" in str(outcome.table)
+    assert "95 % intervals" in str(outcome.table)
+    assert "±" not in str(outcome.table)
+    assert outcome.rows[2]["p_value"] == outcome.rows[3]["p_value"] <= 1
     assert outcome.paired is not None
 
 
@@ -322,9 +328,16 @@ def test_the_table_has_rows_that_take_no_votes(first_run):
     tiny, outcome, _ = first_run
     shown = str(outcome.table)
     assert "always 'billing'" in shown
-    assert "gold: 12 dev" in shown
+    assert outcome.table.frame["method"].to_list() == [
+        "majority_vote",
+        "always 'billing'",
+        "labels alone: logistic",
+        "labels alone: end model",
+        "majority_vote without labels",
+    ]
+    assert shown.endswith(outcome.verdict)
     references = json.loads((tiny / "out/metrics.json").read_text())["references"]
-    assert [row["method"] for row in references] == ["always 'billing'", "gold: 12 dev rows"]
+    assert [row["method"] for row in references] == outcome.table.frame["method"].to_list()[1:]
     assert references[0]["accuracy"] == pytest.approx(0.5)
 
 
@@ -349,7 +362,7 @@ def test_a_class_balance_reaches_the_methods_that_have_one(tiny):
     change(tiny / "wiesel.toml", "lr = 0.05", balance)
     outcome, said = run(tiny, ["majority_vote", "crowd_layer"])
     assert outcome.main.model.class_balance == {"billing": 0.7, "technical": 0.3}
-    assert any("dev rows alone" in line for line in said), "gold labels alone need no balance"
+    assert any("labels alone" in line for line in said), "gold labels alone need no balance"
     change(tiny / "wiesel.toml", 'name = "majority_vote"', 'name = "crowd_layer"')
     with pytest.raises(ParameterError, match="CrowdLayer has no option 'class_balance'"):
         run(tiny)

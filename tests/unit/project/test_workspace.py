@@ -21,6 +21,7 @@ from wiesel.project import workspace
 from wiesel.project.insights import with_examples
 from wiesel.project.labels import labeled_gold, missing_dev_labels, with_labeled_dev
 from wiesel.project.rows import ProjectRows
+from wiesel.project.run_views import Predictions
 from wiesel.project.settings import read_project
 from wiesel.project.voting import cast_votes
 from wiesel.project.workspace import Workspace
@@ -109,6 +110,17 @@ def test_rules_are_switched_replaced_and_removed_and_python_is_only_switched(spa
         "removed errors",
         "switched crash on",
     ]
+
+
+def test_a_prediction_below_one_half_comes_with_the_threshold_that_decided_it(space: Workspace):
+    """Nobody should have to wonder why 16 % of a class is that class."""
+    proba = np.tile([0.84, 0.16], (40, 1))
+    found = Predictions(proba, np.ones(40, dtype=np.int64), "model of run 1", 0.14)
+    name = space.labels.names[1]
+    (marks,) = space.marks("train", [3], found)
+    assert marks.predicted == ((name, "16 % (its threshold is 14 %)"),)
+    (sure,) = space.marks("train", [3], found._replace(proba=proba[:, ::-1]))
+    assert sure.predicted == ((name, "84 %"),)
 
 
 def test_undoing_everything_gives_back_the_first_file(space: Workspace):

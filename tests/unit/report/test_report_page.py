@@ -20,9 +20,8 @@ from wiesel.report import (
     report_html,
     write_report,
 )
-from wiesel.report.charts import confusion, coverage, heat_map
-from wiesel.report.items import highlighted
-from wiesel.report.svg import Axis, Line, chart, ticks
+from wiesel.report.charts import Axis, Line, chart, confusion, coverage, heat_map, ticks
+from wiesel.report.sections import highlighted
 
 LABELS = LabelSpace("ham", "spam")
 PROBA = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.1, 0.9]])

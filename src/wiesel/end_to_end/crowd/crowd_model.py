@@ -18,7 +18,7 @@ from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries, vote_entr
 from wiesel.errors import ParameterError, SavedModelError, VoteError, suggest
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
-from wiesel.tasks.explaining import VoteEffects
+from wiesel.tasks.one_label import VoteEffects
 from wiesel.training import Objective, Record, TrainingData, as_inputs
 from wiesel.training.objective import prediction_record
 from wiesel.training.validation import predict_logits

@@ -20,7 +20,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import Dropout
 from wiesel.parameters import check_number
 from wiesel.tasks import Task
-from wiesel.tasks.explaining import VoteEffects
+from wiesel.tasks.one_label import VoteEffects
 from wiesel.training import Batch, Objective, TrainingData
 from wiesel.training.inputs import joined
 from wiesel.votes import VoteMatrix

@@ -15,7 +15,7 @@ from wiesel.errors import FeatureError
 from wiesel.label_models.pair_statistics import place_statistics
 from wiesel.nn.encoders import encode_votes, label_logits
 from wiesel.tasks import SpansTask
-from wiesel.tasks.explaining import VoteEffects
+from wiesel.tasks.one_label import VoteEffects
 from wiesel.training import TrainingData
 from wiesel.votes import VoteMatrix
 

@@ -68,7 +68,7 @@ from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import check_choice, check_number
 from wiesel.spans.votes import TokenVotes
 from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask
-from wiesel.tasks.explaining import check_one_item
+from wiesel.tasks.one_label import check_one_item
 from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.inputs import as_batch

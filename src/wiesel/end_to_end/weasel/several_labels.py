@@ -32,7 +32,7 @@ from wiesel.nn.encoders import (
     label_logits,
 )
 from wiesel.nn.graph_encoder import GraphLayers, NodeShape
-from wiesel.tasks.explaining import VoteEffects, label_model_effects
+from wiesel.tasks.one_label import VoteEffects, label_model_effects
 from wiesel.tasks.presence import SoftPresenceObjective, presence_loss
 from wiesel.training import Batch, Inputs, TrainingData
 from wiesel.votes import VoteMatrix

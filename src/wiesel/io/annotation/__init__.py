@@ -5,8 +5,8 @@ from wiesel.io.annotation.reading import (
     Annotations,
     is_annotation_file,
     read_annotations,
+    write_predictions,
 )
-from wiesel.io.annotation.writing import write_predictions
 
 __all__ = [
     "TOOLS",

@@ -1,36 +1,91 @@
 """The local engine: votes on this machine, batch by batch, on several cores if worthwhile."""
 
 import os
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import polars as pl
 
 from wiesel.errors import Argument, LabelingFunctionError, WieselError, listed
+from wiesel.labels import LabelSpace
+from wiesel.lfs.ballots import ColumnVotes, assemble
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.cache import cache_keys
-from wiesel.lfs.column_votes import ColumnVotes, assemble
-from wiesel.lfs.engines.base import Engine, Job
 from wiesel.lfs.engines.pool import WorkerPool
-from wiesel.lfs.engines.portable import is_portable
+from wiesel.lfs.engines.portable import Share, Vote, is_portable
 from wiesel.lfs.engines.running import passes, run_pass
-from wiesel.lfs.engines.sharing import Share, Vote
+from wiesel.lfs.failures import Clock, Failure, FailureLog, timing
+from wiesel.lfs.fingerprints import VoteCache, cache_keys
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.python_function import PythonFunction
-from wiesel.lfs.timing import Clock, timing
-from wiesel.parameters import check_number
+from wiesel.lfs.rules import Rule
+from wiesel.lfs.sources import BATCH_ROWS, SLOW_BATCH_ROWS, RowSource
+from wiesel.parameters import check_number, check_timeout
 from wiesel.progress import progress
 from wiesel.votes import VoteMatrix
 
-__all__ = ["LocalEngine"]
+__all__ = ["Engine", "Job", "LocalEngine"]
 
 _FIRST_ROWS, _FIRST_TEXTS = 64, 2048
 """The size of the first piece: Python functions may be slow, keyword search is fast."""
 _START_AFTER = 1.0
 """Seconds of work, done or expected, from which more processes pay off. Starting one takes half
 as long."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Labeling functions, the rows to apply them to, and what to do when one fails."""
+
+    lfs: tuple[LabelingFunction, ...]
+    source: RowSource
+    labels: LabelSpace
+    cache: VoteCache | None = None
+    stop_at_failure: bool = True
+    log: FailureLog = field(default_factory=FailureLog)
+    timeout: float | None = None
+    """The seconds after which a process that votes on one batch of rows is killed."""
+
+    def __post_init__(self) -> None:
+        check_timeout(self.timeout)
+
+    @cached_property
+    def fingerprints(self) -> tuple[str, ...]:
+        """The fingerprint of every labeling function when the job begins."""
+        return tuple(lf.fingerprint for lf in self.lfs)
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The names of the labeling functions."""
+        return tuple(lf.name for lf in self.lfs)
+
+    @property
+    def batch_rows(self) -> int:
+        """The number of rows per batch."""
+        return BATCH_ROWS if all(isinstance(lf, Rule) for lf in self.lfs) else SLOW_BATCH_ROWS
+
+    def report(self, failures: Iterable[Failure]) -> None:
+        """Raise the first failure that stops the job, or record them all."""
+        failures = list(failures)
+        for failure in failures:
+            if self.stop_at_failure and failure.stops:
+                raise failure.error()
+        self.log.add(failures)
+
+
+class Engine(ABC):
+    """Applies labeling functions to rows, on this machine or on others.
+
+    Every engine returns the same votes in the same order. An engine that uses other processes
+    serializes labeling functions with `wiesel.lfs.engines.portable` and runs `vote_on_batch` there.
+    """
+
+    @abstractmethod
+    def apply(self, job: Job) -> VoteMatrix:
+        """Return the votes of all labeling functions on all rows."""
 
 
 class LocalEngine(Engine):

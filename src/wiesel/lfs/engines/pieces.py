@@ -15,8 +15,7 @@ from wiesel.io import explained, matching_files, scan_rows, write_votes
 from wiesel.io.vote_files import votes_as_bytes, votes_of_bytes
 from wiesel.labels import LabelSpace
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.engines.base import Job
-from wiesel.lfs.engines.local import LocalEngine
+from wiesel.lfs.engines.local import Job, LocalEngine
 from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
 from wiesel.lfs.engines.running import vote_on_batch
 from wiesel.lfs.engines.worker import error_message

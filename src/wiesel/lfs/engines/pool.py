@@ -1,12 +1,18 @@
 """Worker processes on this machine that vote on pieces of batches."""
 
+import os
 import queue
+import signal
+import subprocess
+import sys
 import threading
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import polars as pl
 
@@ -14,19 +20,30 @@ from wiesel.errors import Advice, LabelingFunctionError
 from wiesel.io.exchange import Exchange, write_exchanged
 from wiesel.io.files import content_of
 from wiesel.labels import LabelSpace
-from wiesel.lfs.column_votes import ColumnVotes, join_columns
-from wiesel.lfs.engines.child import ChildWorker
-from wiesel.lfs.engines.deaths import DeathSearch, WorkerDied
-from wiesel.lfs.engines.messages import read_votes
-from wiesel.lfs.engines.portable import pack_lfs
-from wiesel.lfs.engines.sharing import Pace, Piece, Share
-from wiesel.lfs.engines.worker import error_of_message
+from wiesel.lfs.ballots import ColumnVotes, join_columns
+from wiesel.lfs.engines.portable import Pace, Piece, Share, pack_lfs
+from wiesel.lfs.engines.worker import error_of_message, read_message, read_votes, write_message
 from wiesel.lfs.failures import Failure
 
-__all__ = ["WorkerPool"]
+__all__ = ["ChildWorker", "DeathSearch", "WorkerDied", "WorkerPool", "WorkerTooSlow"]
 
 _AHEAD = 2
 """Pieces per worker: it votes on one while the next is being written."""
+_CODE = (
+    "import sys; sys.path.extend(place for place in sys.argv[2:] if place not in sys.path); "
+    "import gc; gc.disable(); from wiesel.lfs.engines.worker import main; gc.enable(); main()"
+)
+"""The search path of this process is appended at the end, so that a polars.py in the current
+folder, or next to a script, is not imported instead of Polars. Imports leave no garbage: the
+search for it would take a tenth of the time to start."""
+Votes = TypeVar("Votes")
+Vote = Callable[[int, int, tuple[int, ...]], Votes]
+"""Votes on `count` rows starting at `first`, without the skipped labeling functions."""
+Found = Callable[[int, int, str], None]
+"""Called with a row, the labeling function that fails on it, and the reason."""
+
+_MOST_DEATHS = 40
+"""The maximum per piece: enough for a few bad rows among thousands."""
 
 
 class WorkerPool:
@@ -313,3 +330,232 @@ class _WorkerThread(threading.Thread):
 def _answer_file(file: Path) -> Path:
     """The file for the votes on the rows in `file`."""
     return file.with_suffix(".votes")
+
+
+class ChildWorker:
+    """A new Python process that votes; it can be restarted after a crash."""
+
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._ended = False
+        self._process = _started()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is running."""
+        return self._process.poll() is None
+
+    def start(self) -> None:
+        """Replace a process that has died; not possible after `kill`."""
+        with self._changing:
+            if self._ended:
+                raise WorkerDied("it was ended")
+            self._close_pipes()
+            self._process = _started()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send a message."""
+        try:
+            write_message(self._process.stdin, message)  # type: ignore[arg-type]
+        except OSError:
+            raise WorkerDied(self.how_it_ended()) from None
+
+    def answer(self, timeout: float | None = None) -> dict[str, Any]:
+        """Wait for a message. A process that sends none within `timeout` seconds is killed."""
+        deadline = None if timeout is None else _Deadline(timeout, self._process)
+        message = None
+        with suppress(EOFError, OSError):
+            message = read_message(self._process.stdout)  # type: ignore[arg-type]
+        if timeout is not None and deadline is not None and not deadline.is_met():
+            self._wait()
+            raise WorkerTooSlow(timeout)
+        if message is None:
+            raise WorkerDied(self.how_it_ended())
+        return message
+
+    def how_it_ended(self) -> str:
+        """Return the exit code or the signal of a process that closed its pipe."""
+        self._wait()
+        code = self._process.returncode
+        return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+    def kill(self) -> None:
+        """Kill the process; it cannot be restarted."""
+        with self._changing:
+            self._ended = True
+            self._process.kill()
+
+    def close(self) -> None:
+        """Wait until a killed process has ended."""
+        self._wait()
+        self._close_pipes()
+
+    def _wait(self) -> None:
+        while True:  # Ctrl-C does not interrupt a wait without a timeout
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=0.1)
+                return
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+class _Deadline:
+    """Kills a process, and the processes it started, unless `is_met` is called in time."""
+
+    def __init__(self, seconds: float, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        self._changing = threading.Lock()
+        self._over = self._passed = False
+        self._timer = threading.Timer(seconds, self._pass)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def is_met(self) -> bool:
+        """Stop the clock. Return whether it was still running."""
+        with self._changing:
+            self._over = True
+            self._timer.cancel()
+            return not self._passed
+
+    def _pass(self) -> None:
+        with self._changing:
+            if not self._over:
+                self._passed = True
+                _kill_session(self._child)
+
+
+def _kill_session(child: subprocess.Popen[bytes]) -> None:
+    """Kill a process and those it started, which are in the process group that it leads."""
+    if sys.platform != "win32":
+        with suppress(ProcessLookupError, PermissionError):  # it has ended
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+
+
+def _started() -> subprocess.Popen[bytes]:
+    # -P: the current folder may contain data and modules from untrusted sources.
+    options = ["-P"]
+    options += ["-E"] if sys.flags.ignore_environment else []
+    options += ["-s"] if sys.flags.no_user_site else []
+    places = [place for place in sys.path if place] + [os.getcwd()] * ("" in sys.path)
+    return subprocess.Popen(
+        [sys.executable, *options, "-c", _CODE, str(os.getpid()), *places],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # One thread for each process: there is a process for each core.
+        env={"OPENBLAS_NUM_THREADS": "1", **os.environ, "POLARS_MAX_THREADS": "1"},
+        start_new_session=True,  # Ctrl-C is for this process, which then ends the workers
+    )
+
+
+class WorkerDied(Exception):
+    """A process ended while it voted; the message gives the cause."""
+
+    @property
+    def reason(self) -> str:
+        """What the labeling function did, for messages."""
+        return f"it ended its process ({self})"
+
+    @property
+    def advice(self) -> str:
+        """What to do if it happens again and again."""
+        return (
+            f"Worker processes keep crashing ({self}), so this stops here. Is there too little "
+            "memory, or does a labeling function crash on many rows?"
+        )
+
+
+class WorkerTooSlow(WorkerDied):
+    """A process was killed because it did not answer in time."""
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(f"no answer within {timeout:g} s")
+
+    @property
+    def reason(self) -> str:
+        """What the labeling function did, for messages."""
+        return str(self)
+
+    @property
+    def advice(self) -> str:
+        """What to do if it happens again and again."""
+        return (
+            f"Labeling functions give {self} again and again, so this stops here. Is the timeout "
+            "too short, or does a labeling function never end on many rows?"
+        )
+
+
+class DeathSearch(Generic[Votes]):
+    """Collects votes on rows even if some of them end the voting process.
+
+    >>> def vote(first, count, skipped):
+    ...     if first <= 5 < first + count and 1 not in skipped:
+    ...         raise WorkerDied("exit code 3")
+    ...     return list(range(first, first + count))
+    >>> found = []
+    >>> search = DeathSearch(vote, n_lfs=2, found=lambda *what: found.append(what))
+    >>> search.votes(0, 8)
+    [([0, 1, 2, 3], 4), ([4], 1), ([5], 1), ([6, 7], 2)]
+    >>> found
+    [(5, 1, 'it ended its process (exit code 3)')]
+    """
+
+    def __init__(
+        self, vote: Vote[Votes], n_lfs: int, found: Found, most_deaths: int = _MOST_DEATHS
+    ) -> None:
+        self._vote = vote
+        self._n_lfs = n_lfs
+        self._found = found
+        self._deaths_left = most_deaths
+
+    def votes(self, first: int, count: int) -> list[tuple[Votes, int]]:
+        """Return the votes in parts, each with its number of rows."""
+        reason = ""
+        try:
+            return [(self._attempt(first, count, ()), count)]
+        except WorkerDied as death:
+            reason = death.reason
+        if count > 1:
+            return self._halves(first, count)
+        return [(self._row(first, reason), 1)]
+
+    def _halves(self, first: int, count: int) -> list[tuple[Votes, int]]:
+        half = count // 2
+        deaths_left = self._deaths_left
+        votes = self.votes(first, half)
+        harmless = self._deaths_left == deaths_left
+        # If the first half is harmless, the other one is not: do not wait for its death again. A
+        # single row is tried, because a process may have died of something else.
+        search = self._halves if harmless and count - half > 1 else self.votes
+        return votes + search(first + half, count - half)
+
+    def _row(self, row: int, reason: str) -> Votes:
+        """The votes on a row by the labeling functions that do not end their process."""
+        everyone = range(self._n_lfs)
+        alone = [tuple(k for k in everyone if k != own) for own in everyone]
+        deadly = [k for k in everyone if self._n_lfs == 1 or self._dies(row, alone[k])]
+        if not deadly or (len(deadly) < self._n_lfs and self._dies(row, tuple(deadly))):
+            deadly = list(everyone)
+        for lf in deadly:
+            self._found(row, lf, reason)
+        return self._attempt(row, 1, tuple(deadly))
+
+    def _dies(self, row: int, skipped: tuple[int, ...]) -> bool:
+        try:
+            self._attempt(row, 1, skipped)
+        except WorkerDied:
+            return True
+        return False
+
+    def _attempt(self, first: int, count: int, skipped: tuple[int, ...]) -> Votes:
+        try:
+            return self._vote(first, count, skipped)
+        except WorkerDied as death:
+            self._deaths_left -= 1
+            if self._deaths_left < 0:
+                raise LabelingFunctionError(death.advice) from None
+            raise

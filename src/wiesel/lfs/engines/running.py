@@ -6,13 +6,12 @@ from typing import Any
 
 from wiesel.errors import WieselError
 from wiesel.labels import LabelSpace
+from wiesel.lfs.ballots import ColumnVotes, assemble
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.column_votes import ColumnVotes, assemble
-from wiesel.lfs.failures import Failure
+from wiesel.lfs.failures import Failure, timed
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.python_function import PythonFunction
 from wiesel.lfs.rules import LabelRule
-from wiesel.lfs.timing import timed
 from wiesel.votes import VoteMatrix
 
 __all__ = ["passes", "run_in_order", "run_pass", "vote_on_batch"]
