@@ -27,6 +27,7 @@ TITLES = {
     "wiesel.multilabel": "Several labels",
     "wiesel.spans": "Spans",
     "wiesel.project": "Projects",
+    "wiesel.runtime": "Exported models",
     "wiesel.registry": "Methods by name, and your own",
     "wiesel.testing": "Contracts for methods of your own",
     "wiesel.errors": "Errors and warnings",

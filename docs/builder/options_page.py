@@ -10,7 +10,7 @@ from wiesel.label_models import LabelModel
 from wiesel.multilabel import PerLabel
 from wiesel.nn import GraphLayers
 from wiesel.nn.encoders import EncoderLayers
-from wiesel.options import Option, options_of
+from wiesel.parameters import Option, options_of
 from wiesel.spans import HiddenMarkov
 
 __all__ = ["options_page"]

@@ -4,7 +4,7 @@ import inspect
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from wiesel.options import options_of
+from wiesel.parameters import options_of
 from wiesel.project import settings
 
 __all__ = ["settings_page"]

@@ -30,6 +30,7 @@ LEAST_GAP = 0.03
 """The least gap between gold and the baseline of which a share is closed."""
 FIGURES = ("score", "accuracy", "macro_f1", "log_loss")
 N_WORST = 5
+_BEFORE = "`committee_before` is the committee of 1ec35445, with equal weights and without offsets."
 
 Scores = dict[str, dict[str, Record]]
 """Records by method and task."""
@@ -61,7 +62,7 @@ def write_families_page(records: Iterable[Record], command: str) -> None:
     lines = [
         f"{len(known)} generated tasks of the families in `experiments/tasks/families.py`, drawn "
         "by seed for both halves before anything was run on them (`--list` describes each). "
-        "`committee_before` is the committee of 1ec35445, with equal weights and without offsets.",
+        + _BEFORE,
         "",
     ]
     for mode, title in MODES.items():
@@ -186,7 +187,7 @@ def _introduction(n_tasks: int) -> list[str]:
         "is five networks averaged (the committee two or four for each member), "
         "8 epochs of 50 updates without gold, with gold the best of 20 epochs, and at least one "
         f"epoch for each class. Differences are to {BASELINE} on the same tasks, in "
-        "points, with the standard error of their mean over tasks.",
+        f"points, with the standard error of their mean over tasks. {_BEFORE}",
         "",
     ]
 

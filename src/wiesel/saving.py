@@ -18,7 +18,7 @@ import numpy as np
 from wiesel.errors import SavedModelError, listed
 from wiesel.labels import LabelSpace
 from wiesel.memory import memory_size
-from wiesel.replacing import filling, recover, swap, write_file, write_synced
+from wiesel.unfinished import filling, recover, swap, write_file, write_synced
 
 __all__ = [
     "decoded",

@@ -11,11 +11,11 @@ import polars as pl
 
 from wiesel.errors import VoteError, listed, suggest
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.long_votes import answer_table, long_entries
 from wiesel.row_ids import index_ids
 from wiesel.vote_entries import (
     Entries,
     Rows,
+    answer_table,
     check_array_request,
     check_entries,
     check_voters,
@@ -23,6 +23,7 @@ from wiesel.vote_entries import (
     dense_entries,
     id_series,
     item_ids,
+    long_entries,
     proba_entries,
     row_indices,
     voter_list,

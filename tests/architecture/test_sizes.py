@@ -10,6 +10,7 @@ MANY_PARAMETERS = {
     "aggregate": "every parameter of the verb is an option of the command line",
     "ask_next": "every parameter of the verb is an option of the command line",
     "inspect": "every parameter of the verb is an option of the command line",
+    "promote": "every parameter of the verb is an option of the command line",
     "write_predictions": "three of them are names that the annotation tool has",
     "fit_votes": "every parameter of the verb is an option of the command line",
     "fit_tagger": "every parameter of the verb is an option of the command line",

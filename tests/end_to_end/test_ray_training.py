@@ -38,7 +38,7 @@ from wiesel.features import vector_files, write_text_features
 from wiesel.lfs.engines import ray_engine
 from wiesel.lfs.engines.pieces import Piece
 from wiesel.nn import MLP
-from wiesel.project import ray_predictions
+from wiesel.project import predicting
 from wiesel.training import RayTrain
 from wiesel.training.progress import watching
 
@@ -66,7 +66,7 @@ class PatientVectors(vector_files.WriteVectors):
         return super().__call__(piece, rows)
 
 
-class PatientPredictions(ray_predictions.PredictJob):
+class PatientPredictions(predicting.PredictJob):
     def __call__(self, piece: Any, rows: pl.DataFrame) -> bytes:
         wait_in(str(Path(self.folder).parent / "predict"))
         return super().__call__(piece, rows)
@@ -221,7 +221,7 @@ def test_a_saved_model_predicts_every_row_of_many_files_once(tmp_path: Path):
     options = {"epochs": 2, "lr": 0.05, "epoch_size": None}
     model = TwoStage(MajorityVote(), MLP(X.shape[1], 2, hidden=(4,)), **options).fit(X, votes)
     model.save(tmp_path / "model", features=features)
-    counts = ray_predictions.predict_on_ray(
+    counts = predicting.predict_on_ray(
         tmp_path / "model", tmp_path / "rows-*.parquet", tmp_path / "out", "mail", part_rows=16
     )
     files = sorted((tmp_path / "out").iterdir())
@@ -231,7 +231,7 @@ def test_a_saved_model_predicts_every_row_of_many_files_once(tmp_path: Path):
     assert found["prediction"].to_list() == model.predict(X).tolist()
     assert counts == dict(found["prediction"].value_counts().rows())
     with pytest.raises(DataError, match="eggs"):
-        ray_predictions.predict_on_ray(
+        predicting.predict_on_ray(
             tmp_path / "model", tmp_path / "rows-*.parquet", tmp_path / "no", "eggs"
         )
     assert not (tmp_path / "no").exists()
@@ -312,9 +312,9 @@ def test_a_lost_node_in_every_stage_changes_nothing(
 
     small = TwoStage(MajorityVote(), MLP(X.shape[1], 2, hidden=(4,)), **options).fit(X, votes)
     small.save(tmp_path / "model", features=features)
-    monkeypatch.setattr(ray_predictions, "PredictJob", PatientPredictions)
+    monkeypatch.setattr(predicting, "PredictJob", PatientPredictions)
     with nodes.losing_one(tmp_path / "predict"):
-        counts = ray_predictions.predict_on_ray(
+        counts = predicting.predict_on_ray(
             tmp_path / "model", rows, tmp_path / "out", "id", part_rows=8
         )
     found = pl.concat([pl.read_parquet(file) for file in sorted((tmp_path / "out").iterdir())])

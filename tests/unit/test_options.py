@@ -9,8 +9,7 @@ import pytest
 from wiesel import MajorityVote, WeaSEL
 from wiesel.catalog import METHODS
 from wiesel.end_to_end import EndToEndModel
-from wiesel.options import options_of
-from wiesel.parameters import Parameterized
+from wiesel.parameters import Parameterized, options_of
 
 
 @dataclass(eq=False, kw_only=True)

@@ -161,7 +161,7 @@ class TestCrash:
             raise Crash
 
         with monkeypatch.context() as patch:
-            patch.setattr("wiesel.replacing.write_synced", half)
+            patch.setattr("wiesel.unfinished.write_synced", half)
             with pytest.raises(Crash):
                 write_file(tmp_path / "run.ckpt", b"new content")
         assert (tmp_path / "run.ckpt").read_bytes() == b"old"

@@ -7,8 +7,7 @@ import typer
 
 from wiesel.cli.aggregate import DEFAULT_METHOD, FeaturesOf, aggregated
 from wiesel.cli.annotation_files import Question
-from wiesel.cli.completion import label_model_name
-from wiesel.cli.lf_options import LabelNames, Ordered
+from wiesel.cli.project_options import LabelNames, Ordered, label_model_name
 from wiesel.cli.verb import Answer, command_line, given_options, tell, verb
 
 __all__ = ["ask_next"]

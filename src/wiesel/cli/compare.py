@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiesel.cli.completion import method_list, project_or_methods
-from wiesel.cli.project_options import announce
+from wiesel.cli.project_options import announce, method_list, project_or_methods
 from wiesel.cli.run import say_stage
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError

@@ -5,10 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-from wiesel.cli.completion import end_model_name, method_name
-from wiesel.cli.lf_options import IdColumn, LabelNames, Ordered, label_space
 from wiesel.cli.model_options import read_array
 from wiesel.cli.multilabel import fit_labels
+from wiesel.cli.project_options import (
+    IdColumn,
+    LabelNames,
+    Ordered,
+    end_model_name,
+    label_space,
+    method_name,
+)
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.cli.vote_sources import VotePlace, is_many, votes_in
 from wiesel.errors import ParameterError

@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.annotation_files import Question, describe_annotations
-from wiesel.cli.lf_options import LabelNames, Ordered, label_space
 from wiesel.cli.multilabel import inspect_labels
+from wiesel.cli.project_options import LabelNames, Ordered, free_folder, label_space
 from wiesel.cli.prompt_records import describe_prompts
-from wiesel.cli.row_tables import describe_rows
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.cli.vote_sources import is_many, votes_in
 from wiesel.errors import DataError, listed
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from wiesel.analysis.table import Table
     from wiesel.io.answers import AnswerColumns
     from wiesel.labels import LabelSpace
     from wiesel.votes import VoteMatrix, VoteSource
 
-__all__ = ["inspect"]
+__all__ = ["describe_rows", "inspect"]
+
+_SHOWN = 48
 
 
 @verb
@@ -70,7 +74,7 @@ def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the c
     if is_many(path):
         votes: VoteSource = votes_in(path, space)
     elif path.is_dir():
-        return _model_answer(path)
+        return _versions_answer(path) if path.name.endswith("-versions") else _model_answer(path)
     elif is_multilabel_votes(path):
         return inspect_labels(path, split_names(labels), gold, label_column or "label")
     else:
@@ -90,6 +94,15 @@ def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the c
         answer = _with_sources(answer, path, votes, before)
         answer = _with_panel(answer, path, votes, truth) if panel else answer
     return answer
+
+
+def _versions_answer(path: Path) -> Answer:
+    """The versions of a model that `wiesel promote` kept."""
+    from wiesel.project.promoting import versions_of
+
+    found = versions_of(path.with_name(path.name.removesuffix("-versions")))
+    step = command_line("wiesel", "inspect", path / str(found.frame["version"].max()))
+    return Answer({"versions": found.frame.to_dicts()}, found.to_text(), step)
 
 
 def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
@@ -331,3 +344,64 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return UNKNOWN if value is None else str(value)
+
+
+def describe_rows(path: Path) -> Answer:
+    """Describe the columns of a table that has neither votes nor answers."""
+    from wiesel.io import read_rows
+
+    rows = read_rows(path)
+    table = column_table(rows)
+    note = (
+        "These are rows without votes: put them into a project and write labeling functions. If "
+        "the cells are votes, name their classes with --labels ham,spam."
+    )
+    data = {"n_rows": len(rows), "columns": table.to_records()}
+    text = f"{table.to_text()}\n\n{note}"
+    return Answer(data, text, command_line("wiesel", "init", free_folder()))
+
+
+def column_table(rows: "pl.DataFrame") -> "Table":
+    """Return a row per column: its type, missing and different values, and the most frequent."""
+    import polars as pl
+
+    from wiesel.analysis.table import Table, count, text
+
+    frame = pl.DataFrame(
+        {
+            "column": pl.Series(rows.columns, dtype=pl.String),
+            "type": [_kind(kind) for kind in rows.dtypes],
+            "missing": [column.null_count() for column in rows],
+            "different": [column.drop_nulls().n_unique() for column in rows],
+            "frequent": [_frequent(column) for column in rows],
+        },
+        schema_overrides={"type": pl.String, "frequent": pl.String},
+    )
+    columns = (text("column"), text("type"), count("missing"), count("different"))
+    caption = f"{len(rows):,} rows, {len(rows.columns)} columns"
+    return Table(frame, (*columns, text("frequent", "most frequent, or first")), caption)
+
+
+def _kind(kind: "pl.DataType") -> str:
+    import polars as pl
+
+    if kind.is_numeric():
+        return "number" if kind.is_float() else "whole number"
+    known = {pl.String: "text", pl.Boolean: "yes or no", pl.Null: "empty"}
+    return known.get(kind.base_type(), "date" if kind.is_temporal() else "other")
+
+
+def _frequent(column: "pl.Series") -> str:
+    """The three most frequent values with their numbers; the first one if none is repeated."""
+    values = column.drop_nulls()
+    if values.is_empty():
+        return ""
+    if values.dtype.is_nested() or values.n_unique() > len(values) / 2:
+        return _short(str(values[0]))
+    counts = values.value_counts(sort=True).head(3).rows()
+    return _short(", ".join(f"{value} ({n:,})" for value, n in counts))
+
+
+def _short(value: str) -> str:
+    one_line = " ".join(value[: 10 * _SHOWN].split())
+    return one_line if len(one_line) <= _SHOWN else f"{one_line[: _SHOWN - 1]}…"

@@ -21,6 +21,7 @@ from wiesel.cli.inspect import inspect
 from wiesel.cli.methods import methods
 from wiesel.cli.monitor import monitor
 from wiesel.cli.predict import predict
+from wiesel.cli.promote import promote
 from wiesel.cli.prompts import prompts
 from wiesel.cli.reproduce import reproduce
 from wiesel.cli.rows_to_label import rows_to_label
@@ -54,6 +55,7 @@ for _name, _function in {
     "export": export,
     "serve": serve,
     "monitor": monitor,
+    "promote": promote,
     "try": trial,
     "apply": apply,
     "inspect": inspect,

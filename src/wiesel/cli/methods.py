@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiesel.cli.completion import method_name
+from wiesel.cli.project_options import method_name
 from wiesel.cli.verb import Answer, command_line, verb
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _listed(data: list[dict[str, Any]], paper: bool) -> str:
 
 def _one(method: "Method") -> Answer:
     from wiesel.label_models import LabelModel
-    from wiesel.options import options_of
+    from wiesel.parameters import options_of
 
     options = options_of(method.cls)
     facts = {**_facts(method), "class": f"{method.cls.__module__}.{method.cls.__qualname__}"}

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from wiesel.cli.lf_options import LFFiles
 from wiesel.cli.model_options import ModelFolder, load_named
+from wiesel.cli.project_options import LFFiles
 from wiesel.cli.verb import Answer, command_line, verb
 
 __all__ = ["monitor"]
@@ -42,7 +42,7 @@ def monitor(
             gold = bundle.labels.indices(rows[label_column], allow_unknown=True)
         found = compare(bundle, rows, _votes(bundle, rows, lfs, votes), gold, level=level)
     if html is not None:
-        from wiesel.replacing import write_file
+        from wiesel.unfinished import write_file
 
         write_file(html, found.to_html().encode())
     step = command_line("wiesel", "rows-to-label") if found.alarms else ""

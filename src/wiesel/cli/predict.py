@@ -173,7 +173,7 @@ def _on_cluster(
     id_column: str | None,
     named: tuple[str, str | None],
 ) -> Answer:
-    from wiesel.project.ray_predictions import predict_on_ray
+    from wiesel.project.predicting import predict_on_ray
 
     engine, end_model = named
     kind, _, address = engine.partition(":")

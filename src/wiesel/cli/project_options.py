@@ -2,26 +2,43 @@
 
 import itertools
 import sys
+from collections.abc import Iterable
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiesel.cli.verb import command_line, tell
-from wiesel.errors import listed
+from wiesel.cli.verb import command_line, split_names, tell
+from wiesel.errors import ParameterError, listed
 
 if TYPE_CHECKING:
+    from wiesel.labels import LabelSpace
+    from wiesel.lfs.loading import LoadedLFs
     from wiesel.project.settings import Project
     from wiesel.project.workspace import Workspace
 
 __all__ = [
     "HERE",
     "OPEN",
+    "AllowedHosts",
+    "AllowedKeys",
+    "IdColumn",
+    "LFFiles",
+    "LabelNames",
+    "Ordered",
     "ProjectFolder",
     "a_file_of",
     "announce",
+    "classes_of",
+    "end_model_name",
     "free_folder",
+    "label_model_name",
+    "label_space",
+    "method_list",
+    "method_name",
     "open_workspace",
+    "project_or_methods",
 ]
 
 ProjectFolder = Annotated[
@@ -31,6 +48,22 @@ HERE = Path()
 
 OPEN = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
 """The command that shows a file in the program for its type."""
+LFFiles = Annotated[list[Path], typer.Option("--lfs", help="A .py or .toml file; repeatable.")]
+LabelNames = Annotated[
+    str | None, typer.Option("--labels", help="The classes, in order: ham,spam.")
+]
+Ordered = Annotated[
+    bool, typer.Option("--ordered", help="The classes are ranks, from the lowest to the highest.")
+]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", help="A host that prompts in .toml files may send rows to."),
+]
+AllowedKeys = Annotated[
+    list[str] | None,
+    typer.Option("--allow-key", help="A variable, beside WIESEL_API_KEY, that holds their key."),
+]
+IdColumn = Annotated[str | None, typer.Option("--id", help="The column of item ids.")]
 
 
 def a_file_of(settings: "Project") -> Path:
@@ -72,3 +105,98 @@ def open_workspace(project: Path) -> "Workspace":
     for problem in workspace.problems:
         tell(f"Warning: left out, because it is broken: {problem}")
     return workspace
+
+
+def label_space(labels: str | None, ordered: bool = False) -> "LabelSpace | None":
+    """Return the classes that --labels names; None if it is not given.
+
+    >>> label_space("bad, good", ordered=True)
+    LabelSpace('bad', 'good', ordered=True)
+    """
+    from wiesel.labels import LabelSpace
+
+    names = split_names(labels)
+    if names is not None:
+        return LabelSpace(*names, ordered=ordered)
+    if ordered:
+        raise ParameterError(
+            "--ordered needs the classes from the lowest to the highest: add --labels 1,2,3 with "
+            "your own."
+        )
+    return None
+
+
+def classes_of(loaded: "LoadedLFs", named: "LabelSpace | None") -> "LabelSpace":
+    """Return the given classes, or else those named in the files."""
+    if named is not None:
+        return named
+    if loaded.labels is not None:
+        return loaded.labels
+    seen = sorted({name for lf in loaded for name in lf.classes or ()})
+    shown = ",".join(seen) if len(seen) > 1 else "ham,spam"
+    raise ParameterError(
+        "The classes and their order are not known: add --labels "
+        f"{shown}, or a LabelSpace to the file of labeling functions."
+    )
+
+
+def method_name(incomplete: str) -> list[tuple[str, str]]:
+    """Return the methods that start with the given text, each with a description.
+
+    >>> [name for name, _ in method_name("maj")]
+    ['majority_vote']
+    """
+    from wiesel.catalog import METHODS
+
+    found = METHODS.values()
+    return [(each.name, each.summary) for each in found if each.name.startswith(incomplete)]
+
+
+def label_model_name(incomplete: str) -> list[tuple[str, str]]:
+    """Return the label models that start with the given text, each with a description.
+
+    >>> [name for name, _ in label_model_name("d")]
+    ['dawid_skene', 'data_programming']
+    """
+    from wiesel.label_models import REGISTRY
+
+    found = REGISTRY.values()
+    return [(each.name, each.summary) for each in found if each.name.startswith(incomplete)]
+
+
+def method_list(incomplete: str) -> list[tuple[str, str]]:
+    """Return comma-separated lists of methods that start with the given text, without repeats.
+
+    >>> [names for names, _ in method_list("weasel,maj")]
+    ['weasel,majority_vote']
+    """
+    before, comma, last = incomplete.rpartition(",")
+    named = before.split(",")
+    return [
+        (f"{before}{comma}{name}", summary)
+        for name, summary in method_name(last)
+        if name not in named
+    ]
+
+
+def project_or_methods(incomplete: str) -> list[tuple[str, str]]:
+    """Return matching folders and lists of methods; after a folder, either may follow."""
+    base, slash, last = incomplete.rpartition("/")
+    parent = Path(f"{base}{slash}" or ".")
+    names = sorted(entry.name for entry in parent.glob(f"{escape(last)}*") if entry.is_dir())
+    folders = [(f"{base}{slash}{name}", "a folder") for name in names if not name.startswith(".")]
+    return [*folders, *method_list(incomplete)]
+
+
+def end_model_name(incomplete: str) -> Iterable[tuple[str, str]]:
+    """Return the end models that start with the given text; nothing is offered after a colon.
+
+    >>> [name for name, _ in end_model_name("l")]
+    ['linear', 'lstm', 'linear_tagger']
+    """
+    from wiesel.nn.names import END_MODELS
+
+    for name, what in END_MODELS.items():
+        kind, colon, _ = name.partition(":")
+        if kind.startswith(incomplete):
+            yield f"{kind}{colon}", what

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiesel.cli.completion import method_list
-from wiesel.cli.project_options import HERE, OPEN, ProjectFolder, a_file_of, announce
+from wiesel.cli.project_options import HERE, OPEN, ProjectFolder, a_file_of, announce, method_list
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from wiesel.cli.annotation_files import (
     labels_of_rows,
     write_labels,
 )
-from wiesel.cli.lf_options import IdColumn
 from wiesel.cli.multilabel import write_soft_labels
+from wiesel.cli.project_options import IdColumn
 from wiesel.cli.verb import Answer, tell, verb
 from wiesel.cli.vote_sources import VotePlace, votes_in
 from wiesel.errors import ParameterError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from wiesel.cli.lf_options import IdColumn, LFFiles
+from wiesel.cli.project_options import IdColumn, LFFiles
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.errors import DataError
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiesel.cli.lf_options import AllowedHosts, AllowedKeys, LFFiles
+from wiesel.cli.project_options import AllowedHosts, AllowedKeys, LFFiles
 from wiesel.cli.verb import Answer, command_line, given_options, verb
 
 if TYPE_CHECKING:

@@ -1,28 +1,40 @@
 """Common behavior of all verbs: --json, --debug, one-line errors, the next step."""
 
 import inspect
+import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Annotated, Any, TextIO
 
 import typer
+from typer.models import OptionInfo
 
 from wiesel.cli.terminal import json_text, plain_text, print_rich
-from wiesel.cli.wording import in_command_words, option_names
-from wiesel.errors import WieselError, WieselWarning
+from wiesel.errors import Argument, WieselError, WieselWarning, either, message_for
 
-__all__ = ["Answer", "command_line", "given_options", "split_names", "tell", "verb"]
+__all__ = [
+    "Answer",
+    "command_line",
+    "given_options",
+    "in_command_words",
+    "option_names",
+    "split_names",
+    "tell",
+    "verb",
+]
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 _INTERRUPTED = 130
 _Words = Callable[[object], str]
 """Returns a message in the words of the command that runs."""
+_OPTIONS = {"ids": "--id"}
+"""Options with another name than the argument."""
 
 
 @dataclass(frozen=True)
@@ -200,3 +212,40 @@ def _json(value: Mapping[str, Any]) -> str:
     from wiesel.saving import plain_data
 
     return json_text(plain_data(value), indent=2)
+
+
+def option_names(command: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of the options of a command, such as `--labels`."""
+    names: list[str] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        for info in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(info, OptionInfo):
+                names += info.param_decls or [f"--{name.replace('_', '-')}"]
+    return frozenset(names)
+
+
+def in_command_words(message: object, options: Collection[str] = ()) -> str:
+    """Return a message with options of a command, or else with keys of wiesel.toml.
+
+    >>> from wiesel.errors import VoteError
+    >>> error = VoteError("Name the classes: ", Argument("labels", ["ham", "spam"]))
+    >>> in_command_words(error, ["--labels"])
+    'Name the classes: --labels ham,spam'
+    """
+    return message_for(message, partial(_in_command, options))
+
+
+def _in_command(options: Collection[str], argument: Argument) -> str | None:
+    option = _OPTIONS.get(argument.name, f"--{argument.name.replace('_', '-')}")
+    if option not in options:
+        # Commands that read a project have no option for what it says.
+        from wiesel.project.settings import in_project_words
+
+        return in_project_words(argument)
+    if argument.value in (..., [...]):
+        return option
+    values = argument.value if isinstance(argument.value, tuple) else (argument.value,)
+    words = [
+        ",".join(value) if isinstance(value, list) else shlex.quote(str(value)) for value in values
+    ]
+    return f"{option} {either(words)}"

@@ -1,5 +1,6 @@
 """What to do next: labeling functions to write, rows to label, votes to blame, items to inspect."""
 
+from wiesel.guidance.asking import Source, where_to_ask
 from wiesel.guidance.blaming import Blame, blame
 from wiesel.guidance.clusters import Cluster, uncovered_clusters
 from wiesel.guidance.end_preview import EndPreview, preview_end_model
@@ -10,7 +11,6 @@ from wiesel.guidance.lf_preview import LFPreview, preview_lf
 from wiesel.guidance.prompted_rules import rules_from_model
 from wiesel.guidance.suggesting import Suggestion, Suggestions, suggest_lfs
 from wiesel.guidance.terms import TermIndex
-from wiesel.guidance.where_to_ask import Source, where_to_ask
 from wiesel.guidance.word_selection import lfs_from_selection
 
 __all__ = [

@@ -13,8 +13,13 @@ from wiesel.analysis.table import UNKNOWN, Column, Table, percent, text
 from wiesel.errors import Argument, DataError, ParameterError
 from wiesel.guidance.beliefs import row_beliefs
 from wiesel.guidance.blanks import pair_of
-from wiesel.guidance.candidates import Candidates, mined_candidates
-from wiesel.guidance.choosing import ChosenRule, chosen_rules, honest_rules
+from wiesel.guidance.choosing import (
+    Candidates,
+    ChosenRule,
+    chosen_rules,
+    honest_rules,
+    mined_candidates,
+)
 from wiesel.guidance.end_preview import features_of
 from wiesel.guidance.terms import TermIndex
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices

@@ -12,8 +12,8 @@ from wiesel.errors import Argument, DataError, ParameterError, VoteError, listed
 from wiesel.io.files import FilePath, explained
 from wiesel.io.rows import read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.long_votes import blank_to_null
 from wiesel.tables import as_frame, require_columns
+from wiesel.vote_entries import blank_to_null
 from wiesel.votes import VoteMatrix
 
 __all__ = [

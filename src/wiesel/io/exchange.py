@@ -17,8 +17,7 @@ from wiesel.errors import DataError, MissingExtraError, listed
 from wiesel.io.dataset import Dataset, Split
 from wiesel.io.files import FilePath, existing_file, existing_folder, explained
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
-from wiesel.replacing import named_problems
-from wiesel.unfinished import owner_mark, remove_abandoned
+from wiesel.unfinished import named_problems, owner_mark, remove_abandoned
 from wiesel.votes import VoteMatrix
 
 __all__ = [

@@ -13,8 +13,7 @@ import polars as pl
 
 from wiesel.errors import DataError, listed, suggest
 from wiesel.io.dialects import diagnose
-from wiesel.replacing import filling, named_problems
-from wiesel.unfinished import remove_abandoned, unfinished_path
+from wiesel.unfinished import filling, named_problems, remove_abandoned, unfinished_path
 
 __all__ = [
     "FORMATS",

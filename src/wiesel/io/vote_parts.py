@@ -21,7 +21,7 @@ from wiesel.io.rows import NoRowsError, matching_files
 from wiesel.io.vote_files import read_votes, vote_note, write_votes
 from wiesel.labels import LabelSpace
 from wiesel.progress import progress
-from wiesel.replacing import locked
+from wiesel.unfinished import locked
 from wiesel.version import __version__
 from wiesel.vote_entries import id_series, item_ids
 from wiesel.votes import Add, Statistics, VoteMatrix, add_statistics

@@ -12,7 +12,7 @@ from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.ballots import ColumnVotes, read_column
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.rules import Rule, need_columns
-from wiesel.long_votes import without_blanks
+from wiesel.vote_entries import without_blanks
 
 __all__ = ["ColumnRule", "from_columns"]
 

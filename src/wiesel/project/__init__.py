@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wiesel.project.bundle import Bundle, load_bundle, save_bundle
+    from wiesel.project.exporting import export_model
     from wiesel.project.judging import Outcome
     from wiesel.project.pipeline import run_project
+    from wiesel.project.promoting import Promotion, promote
     from wiesel.project.settings import Project, read_project
     from wiesel.project.starter import write_starter
 
@@ -17,7 +19,10 @@ __all__ = [
     "Bundle",
     "Outcome",
     "Project",
+    "Promotion",
+    "export_model",
     "load_bundle",
+    "promote",
     "read_project",
     "run_project",
     "save_bundle",
@@ -28,7 +33,10 @@ _HOME_OF = {
     "Bundle": "bundle",
     "Outcome": "judging",
     "Project": "settings",
+    "Promotion": "promoting",
+    "export_model": "exporting",
     "load_bundle": "bundle",
+    "promote": "promoting",
     "read_project": "settings",
     "run_project": "pipeline",
     "save_bundle": "bundle",

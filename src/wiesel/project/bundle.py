@@ -198,9 +198,19 @@ def save_bundle(
     """Write a fitted model with its features; `about` goes into the manifest."""
     reader = None if vectors.features is None else FeatureReader(vectors.features, column)
     manifest, files = end_to_end_contents(model, reader)
+    files = {**files, "CARD.md": files["CARD.md"] + _data_of_card(about.get("data", {})).encode()}
     if reference is not None:
         files = {**files, _REFERENCE: json.dumps(reference, ensure_ascii=False).encode()}
     write_folder(Path(path), {**manifest, **about}, files)
+
+
+def _data_of_card(data: Mapping[str, Any]) -> str:
+    """The section of the model card that says which rows the model knows."""
+    lines = [
+        f"- {split}: {facts['rows']:,} rows, fingerprint `{facts['fingerprint']}`"
+        for split, facts in data.items()
+    ]
+    return "\n".join(["", "## Data", "", *lines, ""]) if lines else ""
 
 
 def load_bundle(path: FilePath, end_model: Any = None, *, taggers: bool = False) -> Bundle:

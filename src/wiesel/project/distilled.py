@@ -19,8 +19,8 @@ from wiesel.io import write_rows
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import prompt_records
 from wiesel.lfs.costs import prompts_of
+from wiesel.project.judged_items import slice_rows
 from wiesel.project.rows import part_of
-from wiesel.project.slices import slice_rows
 from wiesel.project.vectors import taken
 from wiesel.training import as_inputs
 

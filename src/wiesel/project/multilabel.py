@@ -24,7 +24,7 @@ from wiesel.project.judged_items import shown_text
 from wiesel.project.kinds import ProjectKind
 from wiesel.project.labels import gold_of, with_labeled_dev
 from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns, soft_labels_of
-from wiesel.project.report_parts import paragraphs, reproduce, training
+from wiesel.project.reporting import paragraphs, reproduce, training
 from wiesel.project.rows import SPLITS, ProjectRows, with_ids
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Trained, TrainingSet

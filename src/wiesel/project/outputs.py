@@ -1,5 +1,6 @@
 """The output files of a run: soft labels and predictions as tables."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +15,14 @@ from wiesel.end_to_end import EndToEndModel, WeaSEL
 from wiesel.io import write_rows
 from wiesel.labels import LabelSpace
 from wiesel.project.training import TrainingSet
-from wiesel.replacing import locked
+from wiesel.unfinished import locked, remove_abandoned, remove_entry
 
 __all__ = [
     "item_weights",
     "joined_labels",
     "one_at_a_time",
     "prediction_frame",
+    "remove_leftovers",
     "soft_labels_of",
     "voter_weights",
     "write_predictions",
@@ -29,6 +31,8 @@ __all__ = [
 
 _WIDE_VOTERS = 200
 """Above this number, voters share one column of lists."""
+_STALE = 24 * 3600.0
+"""Seconds after which an unused checkpoint is removed."""
 
 
 def soft_labels_of(model: EndToEndModel, data: TrainingSet) -> npt.NDArray[np.float64] | None:
@@ -143,3 +147,31 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
     cache.mkdir(parents=True, exist_ok=True)
     with locked(cache):
         yield
+
+
+def remove_leftovers(folder: Path) -> list[Path]:
+    """Remove half-written files and folders of dead runs, and return what was removed.
+
+    Their names begin with a dot and contain the id of the writing process; they are removed once
+    that process has ended. A checkpoint is removed once its model is finished, or after a day.
+    Links and all other files are left alone.
+    """
+    places = [folder, folder / ".cache", *sorted((folder / ".cache").glob("*/"))]
+    removed = [entry for place in places for entry in remove_abandoned(place)]
+    return removed + [
+        file
+        for file in sorted((folder / ".cache" / "models").glob("*.checkpoint*"))
+        if not file.is_symlink() and _is_over(file) and remove_entry(file)
+    ]
+
+
+def _is_over(checkpoint: Path) -> bool:
+    """Whether the model of a checkpoint is finished, or the checkpoint is too old."""
+    name = checkpoint.name.partition(".checkpoint")[0]
+    # The note is written last: if it exists, the model is complete.
+    if checkpoint.with_name(f"{name}.json").is_file():
+        return True
+    try:
+        return time.time() - checkpoint.stat().st_mtime > _STALE
+    except FileNotFoundError:  # its writer has just finished
+        return False

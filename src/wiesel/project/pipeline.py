@@ -16,8 +16,7 @@ from wiesel.project.bundle import save_bundle
 from wiesel.project.checking import check_project
 from wiesel.project.judging import Outcome, Prepared, judge
 from wiesel.project.kinds import kind_of
-from wiesel.project.leftovers import remove_leftovers
-from wiesel.project.outputs import one_at_a_time
+from wiesel.project.outputs import one_at_a_time, remove_leftovers
 from wiesel.project.settings import Project
 from wiesel.project.training import (
     Say,

@@ -16,13 +16,17 @@ import polars as pl
 
 from wiesel.errors import DataError, WieselError, WieselWarning, suggest, warn_user
 from wiesel.io import FilePath, explained, write_rows
-from wiesel.io.files import content_of, table_format
+from wiesel.io.files import appearing_folder, content_of, table_format
 from wiesel.io.lenient import lenient_rows
 from wiesel.io.rows import matching_files, read_batches, write_lazy_rows
+from wiesel.lfs.engines.pieces import Piece, cut, part_name
+from wiesel.lfs.engines.ray_engine import done_on_ray
 from wiesel.lfs.fingerprints import digest
+from wiesel.lfs.sources import RowSource
 from wiesel.progress import progress
-from wiesel.project.bundle import Bundle
+from wiesel.project.bundle import Bundle, load_bundle
 from wiesel.project.outputs import predicted_names, prediction_frame
+from wiesel.project.rows import with_ids
 from wiesel.runtime import category_text
 from wiesel.saving import write_file
 from wiesel.tables import require_columns
@@ -32,6 +36,7 @@ __all__ = [
     "PIECE_ROWS",
     "Predicted",
     "predict_file",
+    "predict_on_ray",
     "predict_records",
     "predict_table",
 ]
@@ -45,6 +50,7 @@ BAD_ROWS = 3
 _ERROR = "error"
 _SHOWN = 5
 _JOB = "job.json"
+_PART_ROWS = 20_000
 
 
 @dataclass
@@ -455,3 +461,53 @@ def _read_job(folder: Path) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def predict_on_ray(
+    model: FilePath,
+    rows: FilePath,
+    folder: FilePath,
+    id_column: str | None = None,
+    address: str | None = None,
+    part_rows: int = _PART_ROWS,
+) -> dict[str, int]:
+    """Write the predictions for rows in Parquet files to a new folder, and count the classes.
+
+    A part has up to `part_rows` rows of one file; parts follow the order of the rows. The model,
+    the rows and the folder must be on shared storage. The folder appears once all parts are
+    complete. If a machine is lost, its parts are predicted again, into the same files.
+    """
+    if load_bundle(model).features is None:
+        raise DataError("This model was saved without features: it cannot read rows of a table.")
+    pieces = cut(RowSource(str(rows)), part_rows)
+    counts: Counter[str] = Counter()
+    with appearing_folder(folder) as unfinished:
+        job = PredictJob(str(Path(model).resolve()), str(unfinished.resolve()), id_column)
+        for content in done_on_ray(job, pieces, address):
+            counts.update(json.loads(content))
+    return dict(counts.most_common())
+
+
+@dataclass
+class PredictJob:
+    """Predicts pieces with a saved model; every process loads the model once."""
+
+    model: str
+    folder: str
+    id_column: str | None
+    columns: list[str] | None = None
+    _bundle: Any = field(default=None, init=False)
+
+    def __call__(self, piece: Piece, rows: pl.DataFrame) -> bytes:
+        """Write the predictions for a piece, and return the count of each predicted class."""
+        if self._bundle is None:
+            self._bundle = load_bundle(self.model)
+        with explained(piece["file"]):
+            if self.id_column is None and "id" not in rows.columns:
+                index = rows.with_row_index("id", piece["start"])
+                rows = index.with_columns(pl.col("id").cast(pl.String))
+            ids = with_ids(rows, self.id_column)["id"]
+            proba = self._bundle.predict_proba(rows)
+        predicted = prediction_frame(ids, self._bundle.model, proba)
+        write_rows(predicted, Path(self.folder) / part_name(piece["number"]))
+        return json.dumps(dict(predicted["prediction"].value_counts().rows())).encode()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from wiesel.project.settings import Project
-from wiesel.replacing import locked
 from wiesel.saving import write_file
+from wiesel.unfinished import locked
 
 __all__ = ["code_files", "remember", "state_file", "was_run"]
 

@@ -28,7 +28,7 @@ from wiesel.lfs.fingerprints import digest
 from wiesel.project.bundle import Bundle
 from wiesel.project.kinds import OneItem, ProjectKind
 from wiesel.project.labels import OF_WORKBENCH, labeled_gold, missing_dev_labels
-from wiesel.project.report_parts import paragraphs, reproduce, training
+from wiesel.project.reporting import paragraphs, reproduce, training
 from wiesel.project.rows import SPLITS, ProjectRows, find_id
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Trained, TrainingSet

@@ -17,7 +17,7 @@ from wiesel.io import FilePath, explained, read_rows, write_rows
 from wiesel.io.files import FORMATS
 from wiesel.labels import LabelSpace
 from wiesel.project.settings import FILE_NAME, read_project
-from wiesel.replacing import write_file
+from wiesel.unfinished import write_file
 
 __all__ = ["RowsSketch", "project_of", "sketch_rows", "tables_in", "write_project", "write_starter"]
 

@@ -18,7 +18,7 @@ from typing import Any
 from wiesel.errors import WieselError
 from wiesel.io import matching_files
 from wiesel.project.settings import Project
-from wiesel.replacing import write_file
+from wiesel.unfinished import write_file
 from wiesel.version import __version__
 
 __all__ = ["keep_answer", "known_answer", "run_inputs"]

@@ -196,12 +196,16 @@ def _better_of_texts(
         "minilm": TextFeatures("minilm", cache=cache).fit_transform(texts[rows]),
     }
     found = {kind: vote_correlation(X, [own[rows] for own in cast]) for kind, X in made.items()}
-    kind, why = kind_by_correlation(found), "no two voters vote for the same class"
-    if not np.isnan([*found.values()]).any():
+    kind = kind_by_correlation(found)
+    if np.isnan([*found.values()]).any():
         why = (
-            "correlation with the votes of voters left out {minilm:.2f} with sentence embeddings, "
+            "no two voters vote for the same class, so nothing shows whether embeddings are better"
         )
-        why = (why + "{tfidf:.2f} with TF-IDF").format(**found)
+    else:
+        why = (
+            f"correlation with the votes of voters left out {found['minilm']:.2f} with sentence "
+            f"embeddings, {found['tfidf']:.2f} with TF-IDF"
+        )
     write_json({"kind": kind, "why": why}, file)
     return kind, why
 
@@ -213,9 +217,12 @@ def kind_by_correlation(found: Mapping[str, float]) -> str:
     'minilm'
     >>> kind_by_correlation({"tfidf": 0.42, "minilm": 0.30})
     'tfidf'
+    >>> kind_by_correlation({"tfidf": -0.05, "minilm": -0.04})
+    'tfidf'
     """
     # A comparison with NaN is False: where nothing can be compared, it is TF-IDF.
-    return "minilm" if found["minilm"] >= found["tfidf"] - _MARGIN else "tfidf"
+    words, meaning = found["tfidf"], found["minilm"]
+    return "minilm" if meaning > 0 and meaning >= words - _MARGIN else "tfidf"
 
 
 def vote_correlation(X: Any, votes: Sequence[npt.NDArray[np.integer]]) -> float:

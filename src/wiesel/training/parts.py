@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from wiesel.nn.part_layers import see_whole_batches
+from wiesel.errors import ParameterError
+from wiesel.nn.end_models import Dropout
+from wiesel.nn.stacking import StackedBatchNorm, count_batch, flat, items_first, members_first
 from wiesel.nn.streams import set_seed
 from wiesel.nn.workers import PartStreams, Worker
 from wiesel.training.batches import Batch, StackedItems, TrainingData, batch_bounds, shuffled
@@ -29,7 +33,7 @@ from wiesel.training.engines import TrainingJob
 from wiesel.training.objective import Record
 from wiesel.training.state import TrainingState, single_state, stacked_state
 
-__all__ = ["PartState", "state_of_part"]
+__all__ = ["PartState", "see_whole_batches", "state_of_part"]
 
 Bounds = list[tuple[int, int]]
 
@@ -137,3 +141,166 @@ def state_of_part(job: TrainingJob, worker: Worker) -> PartState:
     see_whole_batches(state.objective, worker, streams)
     known = {one.name: getattr(state, one.name) for one in fields(state)}
     return PartState(**{**known, "streams": streams}, worker=worker)
+
+
+def see_whole_batches(module: nn.Module, worker: Worker, streams: PartStreams) -> None:
+    """Let the layers of a network or a stack work as if the worker saw the whole batch.
+
+    The layers stay in place, with their parameters; only their class changes.
+    """
+    for name, part in module.named_modules():
+        if hasattr(part, "streams"):  # dropout in a stack
+            part.streams = streams
+        if type(part) in _PART_CLASSES:
+            part.__class__ = _PART_CLASSES[type(part)]
+            part.worker, part.streams = worker, streams
+        elif isinstance(part, _BatchNorm) and not isinstance(part, nn.SyncBatchNorm):
+            raise ParameterError(
+                f"The layer {name} ({type(part).__name__}) normalizes over the items of a batch, "
+                "of which each worker has a part. Use torch's own BatchNorm layers, or train "
+                "without engine."
+            )
+
+
+class _Statistics:
+    """Means and deviations of values (n, features) over all workers."""
+
+    def __init__(self, values: Tensor, worker: Worker, eps: float) -> None:
+        n_own, n_features = values.shape
+        mean = values.sum(dim=0) / max(1, n_own)
+        squares = (values - mean).square().sum(dim=0)
+        table = values.new_zeros(worker.n_workers, 2 * n_features + 1)
+        table[worker.number] = torch.cat([values.new_tensor([n_own]), mean, squares])
+        worker.all_reduce(table)
+        counts, means, own_squares = table[:, :1], table[:, 1:-n_features], table[:, -n_features:]
+        self.count = float(counts.sum())
+        if self.count <= 1:
+            raise ValueError("BatchNorm cannot be trained with a batch of one item.")
+        self.mean = (counts * means).sum(dim=0) / self.count
+        # Squares around each part's mean lose no digits; the variance between parts is added.
+        between = counts * (means - self.mean).square()
+        self.squares = (own_squares + between).sum(dim=0)
+        self.scale = (self.squares / self.count + eps).rsqrt()
+
+    def move_running(self, layer: Any, momentum: float) -> None:
+        """Move the running statistics of a layer toward these."""
+        if layer.running_mean is None:
+            return
+        shape = layer.running_mean.shape
+        layer.running_mean.lerp_(self.mean.view(shape), momentum)
+        layer.running_var.lerp_((self.squares / (self.count - 1)).view(shape), momentum)
+
+
+def _gradients(
+    gradient: Tensor, normalized: Tensor, worker: Worker, count: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of weight, bias and normalized values, given that of the output.
+
+    The last one is not scaled yet. The first two cover this worker's items only.
+    """
+    of_weight, of_bias = (gradient * normalized).sum(dim=0), gradient.sum(dim=0)
+    sums = torch.stack([of_weight, of_bias])
+    worker.all_reduce(sums)
+    return of_weight, of_bias, gradient - (sums[1] + normalized * sums[0]) / count
+
+
+class _Normalize(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, weight: Tensor | None, bias: Tensor | None, layer: Any
+    ) -> Tensor:
+        found = _Statistics(values, layer.worker, layer.eps)
+        if layer.training:
+            found.move_running(layer, count_batch(layer))
+        normalized = (values - found.mean) * found.scale
+        ctx.worker, ctx.count = layer.worker, found.count
+        ctx.save_for_backward(normalized, found.scale, weight)
+        if weight is None:
+            return normalized.clone()
+        return torch.addcmul(bias, normalized, weight) if bias is not None else normalized * weight
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        normalized, scale, weight = ctx.saved_tensors
+        found = _gradients(gradient, normalized, ctx.worker, ctx.count)
+        of_weight, of_bias, of_normalized = found
+        of_values = of_normalized * (scale if weight is None else scale * weight)
+        needed = zip((of_values, of_weight, of_bias), ctx.needs_input_grad, strict=False)
+        return *(value if wanted else None for value, wanted in needed), None
+
+
+class _PartBatchNorm(_BatchNorm):
+    """Batch normalization with the statistics of all workers' items."""
+
+    worker: Worker
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the normalized values: (items, features, ...)."""
+        if not self.training and self.running_mean is not None:
+            return super().forward(values)
+        last = values.movedim(1, -1)
+        normalized: Tensor = _Normalize.apply(  # type: ignore[no-untyped-call]
+            last.reshape(-1, last.shape[-1]), self.weight, self.bias, self
+        )
+        return normalized.view(last.shape).movedim(-1, 1)
+
+
+class _PartBatchNorm1d(_PartBatchNorm, nn.BatchNorm1d): ...
+
+
+class _PartBatchNorm2d(_PartBatchNorm, nn.BatchNorm2d): ...
+
+
+class _PartBatchNorm3d(_PartBatchNorm, nn.BatchNorm3d): ...
+
+
+class _PartStackedBatchNorm(StackedBatchNorm):
+    """Batch normalization of a stack with the statistics of all workers' items."""
+
+    worker: Worker
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the normalized values: (members, items, features)."""
+        if not self.training and self.running_mean is not None:
+            return super().forward(values)
+        normalized: Tensor = _Normalize.apply(  # type: ignore[no-untyped-call]
+            items_first(values), flat(self.weight), flat(self.bias), self
+        )
+        return members_first(normalized, len(values))
+
+
+class _PartDropout(Dropout):
+    """Our dropout, with the mask that one process would draw for these items."""
+
+    worker: Worker
+    streams: PartStreams
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the values with a share `p` of them set to 0 and the rest scaled up."""
+        own = self.worker.stop - self.worker.start
+        if not self.training or not 0 < self.p < 1:
+            return super().forward(values)
+        if len(values) != own or values.device.type != "cpu":
+            return super().forward(values)  # the first dimension is not items: any mask is fine
+        return values * self._keep(*values.shape)
+
+    def _keep(self, *size: int) -> Tensor:
+        return self.streams.uniform(*size)[0].ge_(self.p).mul_(1 / (1 - self.p))
+
+
+class _PartTorchDropout(_PartDropout):
+    """torch's own dropout, with the mask that one process would draw for these items."""
+
+    def _keep(self, *size: int) -> Tensor:
+        return self.streams.bernoulli(1 - self.p, *size)[0].div(1 - self.p)
+
+
+_PART_CLASSES: dict[type[nn.Module], type[nn.Module]] = {
+    nn.BatchNorm1d: _PartBatchNorm1d,
+    nn.BatchNorm2d: _PartBatchNorm2d,
+    nn.BatchNorm3d: _PartBatchNorm3d,
+    StackedBatchNorm: _PartStackedBatchNorm,
+    Dropout: _PartDropout,
+    nn.Dropout: _PartTorchDropout,
+}

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from wiesel.catalog import METHODS
-from wiesel.cli.completion import end_model_name, method_list, project_or_methods
 from wiesel.cli.main import app
+from wiesel.cli.project_options import end_model_name, method_list, project_or_methods
 
 
 @cache

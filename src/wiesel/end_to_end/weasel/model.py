@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ from wiesel.end_to_end.weasel.encoding import (
 )
 from wiesel.end_to_end.weasel.insight import weigh_item, weigh_voters
 from wiesel.end_to_end.weasel.objective import WeaSELObjective
-from wiesel.end_to_end.weasel.recovery import recover
 from wiesel.end_to_end.weasel.several_labels import (
     LabelGrid,
     WeaSELPresenceObjective,
@@ -74,7 +73,10 @@ from wiesel.training.engines import TrainingEngine
 from wiesel.training.inputs import as_batch
 from wiesel.training.objective import TrainingHooks
 
-__all__ = ["WeaSEL", "WeaSELObjective"]
+if TYPE_CHECKING:
+    from wiesel.end_to_end.plan import FitInputs, GoldSet
+
+__all__ = ["WeaSEL", "WeaSELObjective", "recover"]
 
 _ONE_SIDED = "one_sided.safetensors."
 _TAU_2 = ("sqrt_voters", "sqrt_input", "voters", "classes")
@@ -487,3 +489,31 @@ def initial_soft_labels(
 
 def _stored_layers(encoder: object, kind: type) -> dict[str, Any] | None:
     return vars(encoder).copy() if isinstance(encoder, kind) else None
+
+
+def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -> None:
+    """Drop collapsed members, or train on the start alone if all collapsed; with a warning."""
+    members = model.members_ or (model,)
+    healthy = [member for member in members if not model.task_.collapsed(member.history_).all()]
+    if len(healthy) == len(members):
+        return
+    if healthy:
+        n_dropped, kept = len(members) - len(healthy), len(healthy)
+        model.join(healthy, validation)
+        model.selection_ = {**model.selection_, "dropped_members": n_dropped}
+        warn_user(
+            f"{n_dropped} members collapsed to one class and were dropped; {kept} are kept.",
+            WieselWarning,
+        )
+        return
+    # The checkpoint belongs to the collapsed run, not to the new one.
+    changes = {"warm_up": len(model.history_), "checkpoint": None}
+    fitted = type(model)(**{**model.get_params(deep=False), **changes})
+    # Warnings about another collapse or the long warm-up would tell the user nothing new.
+    with warnings.catch_warnings(action="ignore", category=WieselWarning):
+        fitted.fit_given(given, validation)
+    for name in model.learned_names():
+        setattr(model, name, getattr(fitted, name))
+    model.selection_ = {**model.selection_, "fell_back_to": "the start alone"}
+    message = "Training collapsed to one class; the start alone was learned instead."
+    warn_user(message, WieselWarning)

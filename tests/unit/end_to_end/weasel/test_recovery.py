@@ -5,7 +5,7 @@ import pytest
 from tiny_task import ONE_PASS, linear, tiny_task
 
 from wiesel import WeaSEL, fit_together, load_model
-from wiesel.end_to_end.weasel.recovery import recover
+from wiesel.end_to_end.weasel.model import recover
 from wiesel.errors import CollapseWarning, WieselWarning
 from wiesel.labels import LabelSpace
 from wiesel.tasks import OneLabelTask

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from wiesel import keywords
+from wiesel.project.judged_items import ErrorBucket
 from wiesel.project.next_steps import NextStep, next_steps
 from wiesel.project.run_views import RunView
 from wiesel.project.runs import KeptRun
-from wiesel.project.slices import ErrorBucket
 from wiesel.project.workspace import Workspace
 
 
