@@ -187,7 +187,7 @@ def _kept(page: Any, file: Path) -> Path:
 def for_docs(folder: Path) -> None:
     """Write the pictures of docs/how-to/workbench.md from the project of the tutorial."""
     taken("mails", folder)
-    for title in ("data", "row", "map", "lfs", "train", "results"):
+    for title in ("data", "row", "map", "lfs", "label", "results"):
         shutil.copyfile(OUT / f"mails-{title}-laptop.png", DOCS / f"workbench-{title}.png")
 
 

@@ -46,6 +46,7 @@ BY_NAME = (
     "suggested_precision",
     "text_features",
     "unseen_tables",
+    "with_votes",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)
 MODULES = {

@@ -32,6 +32,7 @@ RESULT_TITLES = {
     "graph_encoder": "The graph encoder",
     "rule_methods": "ImplyLoss, ASTRA, DeepLogic",
     "judges": "Panels of language models",
+    "with_votes": "Predictions that use votes",
     "ask_next": "Asking a crowd again",
     "crowd_confidence": "Confidences of crowd labels",
     "crowd_sizes": "Label models by size of crowd, and features",

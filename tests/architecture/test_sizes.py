@@ -12,6 +12,8 @@ MANY_PARAMETERS = {
     "inspect": "every parameter of the verb is an option of the command line",
     "promote": "every parameter of the verb is an option of the command line",
     "write_predictions": "three of them are names that the annotation tool has",
+    "predict": "every parameter of the verb is an option of the command line",
+    "make_panel": "each keyword is a property of the panels that are generated",
     "fit_votes": "every parameter of the verb is an option of the command line",
     "fit_tagger": "every parameter of the verb is an option of the command line",
     "apply_lfs": "five keywords that most calls leave out, each with a meaning of its own",

@@ -74,6 +74,18 @@ def test_a_name_is_claimed_once_by_many_at_once(project: Project):
     assert len(set(folders)) == 40
 
 
+def test_a_run_that_is_stopped_while_its_process_starts_has_not_failed(
+    project: Project, servers: list[Jobs]
+):
+    """Its interpreter dies of the interrupt, with a traceback or without, and can tell nothing."""
+    name = servers[0].start(["majority_vote"], {}, [0])
+    servers[0].cancel()
+    servers[0].running[1].wait(timeout=120)
+    for jobs in servers:  # another server knows it from the files
+        found = jobs.progress(name)
+        assert (found.end, found.error) == ("stopped before training began", "")
+
+
 class EndsInBetween(Jobs):
     """The training process ends at the very moment when it is asked for."""
 

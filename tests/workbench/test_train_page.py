@@ -36,3 +36,10 @@ def test_training_on_gold_alone_is_offered_only_with_gold():
 
 def test_a_method_that_is_not_installed_stays_in_the_list():
     assert offered([0], ["gone", "weasel"])["gone"] == "gone"
+
+
+def test_curves_say_how_far_they_are():
+    records = [{"epoch": k, "epochs": 8, "loss": 1 / k} for k in (1, 2, 3)]
+    options = train_page._curves({"committee, seed 0": records}, "loss")
+    assert [each["name"] for each in options["series"]] == ["committee: loss, epoch 3 of 8"]
+    assert options["title"]["text"] == "loss by epoch"

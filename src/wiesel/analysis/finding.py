@@ -75,6 +75,8 @@ def as_text(value: float | Sequence[str]) -> str:
 
     >>> as_text(0.123), as_text(["a", "b"]), as_text(["a", "b", "c", "d", "e"])
     ('12.3 %', "'a' and 'b'", "'a', 'b', 'c' and 2 more")
+    >>> as_text(["a", "b", "c"]), as_text(["a", "b", "c", "d"])
+    ("'a', 'b' and 'c'", "'a', 'b', 'c' and 'd'")
     """
     if not isinstance(value, Sequence):
         return f"{100 * value:.1f} %"

@@ -32,7 +32,7 @@ _SHOWN = 20
 
 
 @verb
-def predict(
+def predict(  # noqa: PLR0913 - a command has an argument for each option
     model: ModelFolder,
     data: Annotated[
         str,
@@ -45,6 +45,10 @@ def predict(
         typer.Option("-o", "--output", help="A table to write; with ray, a new folder of parts."),
     ] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The column of item ids.")] = None,
+    votes: Annotated[
+        Path | None,
+        typer.Option(help="Votes on the rows, by wiesel apply, which a committee uses, too."),
+    ] = None,
     end_model: EndModelName = None,
     engine: Annotated[
         str,
@@ -68,7 +72,9 @@ def predict(
 
     if is_span_model(model):
         return predict_spans(model, Path(data), output, id_column=id_column)
-    refuse_overwriting([data], output, errors)
+    refuse_overwriting([data, *([votes] if votes else [])], output, errors)
+    if votes is not None and (engine != "local" or data == "-" or errors is not None):
+        raise ParameterError("--votes needs rows in a file: leave out --engine and --errors.")
     if engine != "local":
         return _on_cluster(model, data, output, id_column, (engine, end_model))
     check_table_target(output)
@@ -76,6 +82,8 @@ def predict(
     if data == "-":
         return _stream(bundle, errors)
     check_table_target(errors)
+    if votes is not None:
+        return _of_votes(bundle, Path(data), votes, output, id_column)
     if Path(data).suffix == ".npy":
         return _of_array(bundle, Path(data), output)
     return _of_rows(bundle, (model, data), (output, errors), given_options(id=id_column), end_model)
@@ -118,15 +126,52 @@ def _of_array(bundle: "Bundle", data: Path, output: Path | None) -> Answer:
     """Predict the vectors of an array."""
     import polars as pl
 
-    from wiesel.io import write_rows
     from wiesel.project.outputs import prediction_frame
 
     _, inputs = frame_and_inputs(bundle, data)
     proba = bundle.model.predict_proba(inputs)
     ids = pl.Series("id", range(len(proba)), pl.Int64)
-    frame = prediction_frame(ids, bundle.model, proba)
+    return _told(prediction_frame(ids, bundle.model, proba), output, _threshold(bundle))
+
+
+def _of_votes(
+    bundle: "Bundle", data: Path, votes_file: Path, output: Path | None, id_column: str | None
+) -> Answer:
+    """Predict rows from their features and from the votes on them."""
+    import polars as pl
+
+    from wiesel.end_to_end import Committee
+    from wiesel.io import explained, read_votes
+    from wiesel.project.outputs import proba_columns
+    from wiesel.project.rows import places_of
+    from wiesel.tables import require_columns
+
+    model = bundle.model
+    if not isinstance(model, Committee):
+        raise ParameterError(
+            f"--votes is for models of the method committee; this is a {type(model).__name__}."
+        )
+    rows, inputs = frame_and_inputs(bundle, data)
+    votes = read_votes(votes_file, labels=bundle.labels)
+    if rows is None:
+        ids = pl.Series("id", range(votes.n_items))
+    else:
+        require_columns(rows, [id_column or "id"], "the ids of the rows, by which votes are found")
+        ids = rows[id_column or "id"].alias("id")
+        votes = votes[places_of(ids, votes.ids, votes_file, "votes", "rows")]
+    with explained(votes_file):
+        proba = model.predict_proba(inputs, votes.select(model.voters_))
+    names = pl.Series(bundle.labels.names, dtype=pl.String).gather(proba.argmax(axis=1))
+    columns = proba_columns(proba, bundle.labels)
+    return _told(pl.DataFrame([ids, names.alias("prediction"), *columns]), output, {})
+
+
+def _told(frame: Any, output: Path | None, more: dict[str, Any]) -> Answer:
+    """Write predictions, or show them; `more` is part of the result."""
+    from wiesel.io import write_rows
+
     counts = dict(frame["prediction"].value_counts(sort=True).iter_rows())
-    result: dict[str, Any] = {"n_items": len(frame), "counts": counts, **_threshold(bundle)}
+    result: dict[str, Any] = {"n_items": len(frame), "counts": counts, **more}
     if output is None:
         return Answer({**result, "predictions": frame.to_dicts()}, _shown(frame))
     write_rows(frame, output)

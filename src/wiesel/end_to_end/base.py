@@ -183,18 +183,28 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         task = self._task(given)
         return replace(given, labeled=usable(gold_items(gold, given, task), task))
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, votes: Any = None) -> Array:
         """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`.
 
         With several labels, it is P(present) of each: (n_items, n_labels). A model that was saved
-        with its features also takes texts, rows or pictures.
+        with its features also takes texts, rows or pictures. With `votes` on the items, such as
+        answers of the language models that it learned from, a `Committee` uses these, too, where
+        there are any; for other methods see `wiesel.end_to_end.WithVotes`.
         """
         self.check_fitted()
         inputs = self.inputs_of(X)
         check_same_features(self.trained_on_, inputs, type(self).__name__)
         with explained(self.end_model_, inputs):
             logits = predict_logits(self.task_.predicting(self.end_model_), inputs)
-        return checked_proba(self.task_.proba(logits, self.calibration_))
+        proba = checked_proba(self.task_.proba(logits, self.calibration_))
+        return proba if votes is None else self.proba_with_votes(X, votes, proba)
+
+    def proba_with_votes(self, X: Any, votes: Any, proba: Array) -> Array:
+        """Return P(class) from a prediction and from the votes on the same items."""
+        raise ParameterError(
+            f"{type(self).__name__} predicts from X alone. Committee uses votes, too; so does "
+            "wiesel.end_to_end.WithVotes(model, label_model)."
+        )
 
     def out_of_fold_proba(self, X: Any, y: Any = None) -> Array:
         """Return P(class), of gold items from `fit` by networks that have not learned them.
@@ -221,9 +231,14 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """
         return self.member_probas(X).std(axis=0)
 
-    def predict(self, X: Any) -> Any:
-        """Return the name of the predicted class of every item, or its labels as a tuple."""
+    def predict(self, X: Any, votes: Any = None) -> Any:
+        """Return the name of the predicted class of every item, or its labels as a tuple.
+
+        With `votes`, it is the most probable class by `predict_proba(X, votes)`, without threshold.
+        """
         self.check_fitted()
+        if votes is not None:
+            return self.task_.decide(self.predict_proba(X, votes), None, X)
         X = self.task_.items(X)
         return self.task_.decide(predicted_proba(self, X), self.threshold_, X)
 

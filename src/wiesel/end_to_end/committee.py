@@ -37,15 +37,22 @@ from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_u
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
+from wiesel.row_ids import in_order_of
 from wiesel.tasks import OneLabelTask, Task
 from wiesel.training import History, Objective
 
-__all__ = ["Committee", "default_members"]
+__all__ = ["PRIOR_LABELS", "Committee", "default_members", "learned_levels", "with_votes"]
 
 Members = dict[str, EndToEndModel]
+Array = npt.NDArray[np.float64]
 
 _GOLD = "gold"
 """The name of the member that learns gold labels alone."""
+PRIOR_LABELS = 4.0
+"""How many gold labels it takes to change the levels of networks and votes by much."""
+_LEAST_PROBA = 1e-6
+_VOTE_LEVELS = (0.5, 0.5)
+"""How much networks and soft labels are worth together, before gold tells."""
 _SHRINKAGE = 50.0
 """With this many gold items, a network that learned them alone counts half as much as others."""
 _SEEDS_APART = 50
@@ -105,6 +112,10 @@ class Committee(ExplainedModel):
     offsets_: Any = field(init=False, repr=False)
     """What is added to the logits of the average, one number for each class: without gold, the
     shares of its predictions become the class balance. None with gold or members of your own."""
+    vote_levels_: Any = field(init=False, repr=False)
+    """How much the logits of the networks and of the soft labels are worth where predictions use
+    votes, and what is added for each class; None is half of each, as long as no gold with votes was
+    learned."""
     copies_: dict[str, Any] = field(init=False, repr=False)
     """Maps each voter that is a copy to the voter it copies; with several labels, by label."""
 
@@ -158,7 +169,38 @@ class Committee(ExplainedModel):
             self._weigh_labels()
         elif gold is not None and gold.sample is not None:
             self._tune(gold.sample, gold.sample.proba_by(self.end_model_))
+        self._learn_vote_levels(gold if learns else None)
         return self
+
+    def _learn_vote_levels(self, gold: GoldItems | None) -> None:
+        self.vote_levels_ = None
+        if gold is None or gold.votes is None or self.task_.kind != OneLabelTask.kind:
+            return
+        inputs, votes = gold.known.inputs, gold.votes
+        known = np.flatnonzero(votes.covered)
+        if len(known):
+            proba, soft = self.out_of_fold_proba(inputs), self.soft_labels(inputs, votes)
+            truth = np.asarray(gold.known.gold)[known]
+            self.vote_levels_ = learned_levels(proba[known], soft[known], truth, _VOTE_LEVELS)
+
+    def proba_with_votes(self, X: Any, votes: Any, proba: Array) -> Array:
+        """Return P(class) from the networks and, where there are votes, from the soft labels.
+
+        ::
+
+            softmax(b + l_networks log P_networks(class | x) + l_votes log P_members(class | votes))
+
+        The levels and b are learned from gold items with votes; without them both levels are 0.5.
+        """
+        if self.task_.kind != OneLabelTask.kind:
+            raise ParameterError(
+                "Predictions that use votes are for items with one label: leave the votes out."
+            )
+        votes = in_order_of(X, votes, "votes", "X")
+        if len(proba) != votes.n_items:
+            raise ParameterError(f"X has {len(proba)} items, the votes have {votes.n_items}.")
+        levels, offsets = self.vote_levels_ or (_VOTE_LEVELS, 0.0)
+        return with_votes(proba, self.soft_labels(X, votes), votes.covered, levels, offsets)
 
     def fine_tune(self, X: Any, y: Any) -> FineTuning:
         """Learn a few gold items, as `EndToEndModel.fine_tune`; they replace the offsets."""
@@ -167,7 +209,7 @@ class Committee(ExplainedModel):
         self._weigh_labels()
         return done
 
-    def soft_labels(self, X: Any, votes: Any) -> npt.NDArray[np.float64]:
+    def soft_labels(self, X: Any, votes: Any) -> Array:
         """Return the members' average soft labels: (n_items, n_classes)."""
         self.check_fitted()
         self.check_votes(votes)
@@ -187,6 +229,9 @@ class Committee(ExplainedModel):
             "copies": self.copies_,
             "offsets": None if self.offsets_ is None else np.asarray(self.offsets_).tolist(),
             "own_members": self.members is not None,
+            "vote_levels": None
+            if self.vote_levels_ is None
+            else [part.tolist() for part in self.vote_levels_],
         }
 
     @classmethod
@@ -211,6 +256,8 @@ class Committee(ExplainedModel):
         model.copies_ = model.task_.check_copies(saved.values["copies"], model.voters_)
         model.members_ = tuple(members)
         model.offsets_ = model.task_.check_offsets(saved.values.get("offsets"))
+        levels = saved.values.get("vote_levels")
+        model.vote_levels_ = _check_vote_levels(levels, model.task_.n_classes)
         model.end_model_ = model._average()
         return model
 
@@ -257,7 +304,7 @@ class Committee(ExplainedModel):
         named = zip(self.member_weights_.items(), self.members_, strict=True)
         return [(name, m, weight) for (name, weight), m in named if not isinstance(m, Supervised)]
 
-    def _member_soft_labels(self, member: Any, X: Any, votes: Any) -> npt.NDArray[np.float64]:
+    def _member_soft_labels(self, member: Any, X: Any, votes: Any) -> Array:
         """The soft labels of a member, which may be the user's own method."""
         source = f"The soft labels by {type(member).__name__}"
         n_rows = self.task_.n_rows(votes)
@@ -455,3 +502,72 @@ def _healthy(fitted: Members) -> Members:
         WieselWarning,
     )
     return kept
+
+
+def with_votes(
+    proba: Array,
+    soft_labels: Array,
+    covered: npt.NDArray[np.bool_],
+    levels: Sequence[float] | Array,
+    offsets: Array | float = 0.0,
+) -> Array:
+    """Return P(class) from a model's and from soft labels, where there are votes.
+
+    >>> with_votes(np.array([[0.5, 0.5]]), np.array([[0.8, 0.2]]), np.array([True]), (1.0, 1.0))
+    array([[0.8, 0.2]])
+    """
+    found: Array = np.array(proba, dtype=np.float64)
+    logits = offsets + np.tensordot(np.asarray(levels), _logs(proba, soft_labels), 1)
+    found[covered] = np.exp(_log_softmax(logits[covered]))
+    return found
+
+
+def _check_vote_levels(saved: Any, n_classes: int) -> tuple[Array, Array] | None:
+    """Return the levels and offsets that were saved, checked; None if there are none."""
+    if saved is None:
+        return None
+    levels, offsets = (np.asarray(part, dtype=np.float64) for part in saved)
+    finite = np.isfinite(levels).all() and np.isfinite(offsets).all()
+    if levels.shape != (2,) or offsets.shape != (n_classes,) or not finite:
+        raise SavedModelError("The saved levels of model and votes do not fit its classes.")
+    return levels, offsets
+
+
+def _logs(*probas: Array) -> Array:
+    return np.log(np.clip(np.stack(probas), _LEAST_PROBA, 1))
+
+
+def learned_levels(
+    proba: Array,
+    soft_labels: Array,
+    truth: npt.NDArray[np.int64],
+    prior: Sequence[float],
+    prior_labels: float = PRIOR_LABELS,
+) -> tuple[Array, Array]:
+    """Return the levels and offsets under which both together predict known classes best."""
+    from scipy.optimize import minimize
+
+    logs = _logs(proba, soft_labels)
+    n_classes = logs.shape[2]
+    one_hot = np.eye(n_classes)[truth]
+    start = np.concatenate([prior, np.zeros(n_classes)])
+    ridge = np.concatenate([[prior_labels] * 2, [prior_labels / 4] * n_classes])
+
+    def loss(learned: Array) -> tuple[float, Array]:
+        log_proba = _log_softmax(learned[2:] + np.tensordot(learned[:2], logs, 1))
+        errors = np.exp(log_proba) - one_hot
+        away = learned - start
+        gradient = np.concatenate([(errors * logs).sum(axis=(1, 2)), errors.sum(axis=0)])
+        return -float((one_hot * log_proba).sum()) + float(ridge @ away**2) / 2, (
+            gradient + ridge * away
+        )
+
+    bounds = [(0.0, None)] * 2 + [(None, None)] * n_classes
+    found = np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
+    return found[:2], found[2:]
+
+
+def _log_softmax(logits: Array) -> Array:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    log_proba: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return log_proba

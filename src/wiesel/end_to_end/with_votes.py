@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.committee import Committee
+from wiesel.end_to_end.committee import PRIOR_LABELS, learned_levels, with_votes
 from wiesel.errors import NotFittedError, ParameterError
 from wiesel.label_models import LabelModel
 from wiesel.labels import ABSTAIN
@@ -18,7 +18,7 @@ __all__ = ["WithVotes"]
 
 Array = npt.NDArray[np.float64]
 
-_LEAST = 1e-6
+_LEVELS = (0.5, 1.0)
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class WithVotes:
 
     model: EndToEndModel
     label_model: LabelModel
-    prior_labels: float = 4.0
+    prior_labels: float = PRIOR_LABELS
     """How many gold labels it takes to change the levels by much."""
 
     levels_: Array = field(init=False, repr=False)
@@ -55,24 +55,24 @@ class WithVotes:
     def fit(self, X: Any, votes: VoteMatrix, gold: Any) -> Self:
         """Learn how to combine both from items with gold labels (None where it is unknown).
 
-        They should not be items that the model was trained on; a committee, which trains on its
-        validation items too, predicts these by networks that have not seen them.
+        They should not be items that the model was trained on; gold that it has learned is
+        predicted by networks that have not seen it.
         """
         check_number(self, "prior_labels", self.prior_labels, low=1e-6)
         truth = votes.labels.indices(gold, allow_unknown=True)
         known = np.flatnonzero((truth != ABSTAIN) & votes.covered)
         if not len(known):
             raise ParameterError("WithVotes learns from gold labels of items with votes: got none.")
-        proba = self.model.predict_proba(X)
+        proba = self.model.out_of_fold_proba(X)
         if len(proba) != votes.n_items or len(truth) != votes.n_items:
             raise ParameterError(
                 f"X has {len(proba)} items, the votes {votes.n_items}, gold {len(truth)}: give the "
                 "same items in the same order."
             )
-        if isinstance(self.model, Committee):
-            proba[known] = self.model.out_of_fold_proba(X[known], truth[known])
-        logs = _logs(proba, self.label_model.predict_proba(votes))[:, known]
-        self.levels_, self.offsets_ = _learned(logs, truth[known], self.prior_labels)
+        soft = self.label_model.predict_proba(votes)
+        self.levels_, self.offsets_ = learned_levels(
+            proba[known], soft[known], truth[known], _LEVELS, self.prior_labels
+        )
         return self
 
     def predict_proba(self, X: Any, votes: VoteMatrix | None = None) -> Array:
@@ -84,45 +84,11 @@ class WithVotes:
             return proba
         if len(proba) != votes.n_items:
             raise ParameterError(f"X has {len(proba)} items, the votes have {votes.n_items}.")
-        logs = _logs(proba, self.label_model.predict_proba(votes))
-        logits = self.offsets_ + np.tensordot(self.levels_, logs, 1)
-        proba[votes.covered] = np.exp(_log_softmax(logits[votes.covered]))
-        return proba
+        soft = self.label_model.predict_proba(votes)
+        return with_votes(proba, soft, votes.covered, self.levels_, self.offsets_)
 
     def predict(self, X: Any, votes: VoteMatrix | None = None) -> npt.NDArray[Any]:
         """Return the name of the most probable class of every item."""
         names = np.array(self.label_model.labels_.names, dtype=object)
         found: npt.NDArray[Any] = names[self.predict_proba(X, votes).argmax(axis=1)]
         return found
-
-
-def _logs(*probas: Array) -> Array:
-    return np.log(np.clip(np.stack(probas), _LEAST, 1))
-
-
-def _learned(logs: Array, truth: npt.NDArray[np.int64], prior_labels: float) -> tuple[Array, Array]:
-    from scipy.optimize import minimize
-
-    n_classes = logs.shape[2]
-    one_hot = np.eye(n_classes)[truth]
-    start = np.concatenate([[0.5, 1.0], np.zeros(n_classes)])
-    ridge = np.concatenate([[prior_labels] * 2, [prior_labels / 4] * n_classes])
-
-    def loss(learned: Array) -> tuple[float, Array]:
-        log_proba = _log_softmax(learned[2:] + np.tensordot(learned[:2], logs, 1))
-        errors = np.exp(log_proba) - one_hot
-        away = learned - start
-        gradient = np.concatenate([(errors * logs).sum(axis=(1, 2)), errors.sum(axis=0)])
-        return -float((one_hot * log_proba).sum()) + float(ridge @ away**2) / 2, (
-            gradient + ridge * away
-        )
-
-    bounds = [(0.0, None)] * 2 + [(None, None)] * n_classes
-    found = np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
-    return found[:2], found[2:]
-
-
-def _log_softmax(logits: Array) -> Array:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    log_proba: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return log_proba

@@ -23,6 +23,10 @@ _LOWEST, _HIGHEST = 0.02, 0.98
 _LEAST_NOISE = 0.05
 """The smallest variance of the errors in any direction, as a share of a voter's variance."""
 _ROUNDS, _STEPS = 10, 100
+_GRADES = 20
+"""Grades are read in steps of 1 / 20."""
+_PSEUDO_VOTES = 5.0
+"""Votes with the mean of all grades that are added to those with each grade."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -38,6 +42,8 @@ class CorrelatedVoters(LabelModel):
     pairs that fit it (pairs that correlate more than that share errors, and count less), and the
     rest is E. Voters are weighted by `E^-1 a`: nine judges that make the same errors count about as
     much as one. An item's logit is that of a linear discriminant on the voters that voted on it.
+    Grades (probabilistic votes) are read by what they are worth, which differs between judges: in
+    place of a grade stands the mean x of the other voters on the items that the judge graded so.
     Voters are assumed to be better than chance. Errors that all voters share equally, or that most
     voters share, look like the class; a few gold labels show them (`wiesel.end_to_end.Stacked`).
     Made for panels of judges that vote on most items, such as language models, and for grades.
@@ -66,6 +72,9 @@ class CorrelatedVoters(LabelModel):
     """(n_voters, n_classes): the mean probability of a class."""
     scales_: Array = field(init=False, repr=False)
     """(n_voters, n_classes): its standard deviation; 0 if it never varies."""
+    grades_: Array = field(init=False, repr=False)
+    """(n_voters, n_classes, n_grades): what stands for a probability of 0, 0.05, ..., 1; empty if
+    no vote is a grade."""
 
     def _check_options(self) -> None:
         check_number(self, "shrinkage", self.shrinkage, low=0)
@@ -78,16 +87,18 @@ class CorrelatedVoters(LabelModel):
                 f"CorrelatedVoters compares all pairs of voters, so it takes at most "
                 f"{_MOST_VOTERS:,}; there are {n_voters:,}. Use DawidSkene or MajorityVote."
             )
-        sums = _Moments(*votes.sum(_moments))
+        self.grades_ = np.zeros((n_voters, n_classes, 0))
+        sums = _Moments(*votes.sum(_MomentSums(self.grades_)))
         own = np.diag(sums.both)
-        cast = np.maximum(own, 1)[:, None]
-        self.means_ = sums.first[:, np.arange(n_voters), np.arange(n_voters)].T / cast
-        squares = sums.products[:, np.arange(n_voters), np.arange(n_voters)].T / cast
-        variances = squares - self.means_**2
-        self.scales_ = np.sqrt(np.where(variances > 1e-9, variances, 0))
+        self.means_, self.scales_ = _spread(sums)
         if class_balance is None:
             shares = (self.means_ * own[:, None]).sum(axis=0) + 1
             self.class_balance_ = shares / shares.sum()
+        counts, totals = votes.sum(_GradeSums(self.means_, self.scales_))
+        if counts[:, :, 1:-1].any():  # a grade between no and yes
+            self.grades_ = _worth(counts, totals)
+            sums = _Moments(*votes.sum(_MomentSums(self.grades_)))
+            self.means_, self.scales_ = _spread(sums)
         known = sums.both / (sums.both + self.shrinkage) * (1 - np.eye(n_voters))
         self.reliabilities_ = np.zeros((n_voters, n_classes))
         self.error_covariance_ = np.zeros((n_classes, n_voters, n_voters))
@@ -109,7 +120,7 @@ class CorrelatedVoters(LabelModel):
         return proba
 
     def _proba_of_chunk(self, votes: VoteMatrix) -> Array:
-        shares, mask = _dense_shares(votes)
+        shares, mask = _dense_shares(votes, self.grades_)
         balance = np.clip(self.class_balance_, 1e-6, 1 - 1e-6)
         spread = np.sqrt(balance * (1 - balance))
         logits = np.empty((votes.n_items, votes.n_classes))
@@ -139,7 +150,7 @@ class CorrelatedVoters(LabelModel):
 
     def standardized(self, votes: VoteMatrix) -> Array:
         """Return x of every vote, 0 where there is none: (n_items, n_voters, n_classes)."""
-        shares, mask = _dense_shares(votes)
+        shares, mask = _dense_shares(votes, self.grades_)
         varies = self.scales_ > 0
         x = (shares - self.means_) / np.where(varies, self.scales_, 1)
         return np.where(mask[:, :, None] & varies, x, 0)
@@ -161,30 +172,97 @@ class _Moments(NamedTuple):
     """(classes, voters, voters): the products of both voters' probabilities."""
 
 
-def _moments(votes: VoteMatrix) -> Statistics:
+@dataclass(frozen=True, eq=False)
+class _MomentSums:
+    """The statistic of `_Moments`; an object, so that it can be sent to other machines."""
+
+    grades: Array
+
+    def __call__(self, votes: VoteMatrix) -> Statistics:
+        rows = _rows(votes, self.grades)
+        shape = (votes.n_items, votes.n_voters)
+
+        def matrix(values: Array) -> sp.csr_array:
+            return sp.csr_array((values, votes.voter_index, votes.indptr), shape=shape)
+
+        cast = matrix(np.ones(votes.n_votes))
+        by_class = [matrix(rows[:, c]) for c in range(votes.n_classes)]
+        return (
+            (cast.T @ cast).toarray(),
+            np.stack([(own.T @ cast).toarray() for own in by_class]),
+            np.stack([(own.T @ own).toarray() for own in by_class]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _GradeSums:
+    """Sums over the votes of each voter with each grade: their number, and what others say."""
+
+    means: Array
+    scales: Array
+
+    def __call__(self, votes: VoteMatrix) -> Statistics:
+        n_classes = votes.n_classes
+        shape = (votes.n_voters, n_classes, _GRADES + 1)
+        counts, totals = np.zeros(shape), np.zeros(shape)
+        rows, voter, item = _rows(votes), votes.voter_index, votes.item_index
+        grade = np.rint(rows * _GRADES).astype(np.int64)
+        for c in range(n_classes):
+            scale = self.scales[voter, c]
+            varies = scale > 0
+            x = np.where(
+                varies, (rows[:, c] - self.means[voter, c]) / np.where(varies, scale, 1), 0
+            )
+            others = np.bincount(item, x, minlength=votes.n_items)[item] - x
+            n_others = np.bincount(item, varies, minlength=votes.n_items)[item] - varies
+            known = n_others > 0
+            place = voter[known], c, grade[known, c]
+            np.add.at(counts, place, 1.0)
+            np.add.at(totals, place, others[known] / n_others[known])
+        return counts, totals
+
+
+def _worth(counts: Array, totals: Array) -> Array:
+    """What stands for each grade of each voter: the others' mean, shrunk to that of all grades."""
+    n_all = np.maximum(counts.sum(axis=2, keepdims=True), 1)
+    mean = totals.sum(axis=2, keepdims=True) / n_all
+    found = (totals + _PSEUDO_VOTES * mean) / (counts + _PSEUDO_VOTES)
+    grid = np.arange(_GRADES + 1)
+    for place in np.ndindex(*counts.shape[:2]):
+        given = np.flatnonzero(counts[place])
+        if len(given):  # grades that were never given lie between those that were
+            found[place] = np.interp(grid, given, found[place][given])
+    return found
+
+
+def _spread(sums: _Moments) -> tuple[Array, Array]:
+    """The means and the standard deviations of the votes of all voters; 0 if they never vary."""
+    place = np.arange(len(sums.both))
+    cast = np.maximum(np.diag(sums.both), 1)[:, None]
+    means = sums.first[:, place, place].T / cast
+    variances = sums.products[:, place, place].T / cast - means**2
+    return means, np.sqrt(np.where(variances > 1e-9, variances, 0))
+
+
+def _rows(votes: VoteMatrix, grades: Array | None = None) -> Array:
+    """(votes, classes): the probabilities in every vote, or what stands for them."""
     rows = votes.vote_rows().astype(np.float64)
     rows /= np.maximum(rows.sum(axis=1, keepdims=True), 1e-12)
-    shape = (votes.n_items, votes.n_voters)
-
-    def matrix(values: Array) -> sp.csr_array:
-        return sp.csr_array((values, votes.voter_index, votes.indptr), shape=shape)
-
-    cast = matrix(np.ones(votes.n_votes))
-    by_class = [matrix(rows[:, c]) for c in range(votes.n_classes)]
-    return (
-        (cast.T @ cast).toarray(),
-        np.stack([(own.T @ cast).toarray() for own in by_class]),
-        np.stack([(own.T @ own).toarray() for own in by_class]),
-    )
+    if grades is None or not grades.shape[2]:
+        return rows
+    place = rows * _GRADES
+    low = np.minimum(place.astype(np.int64), _GRADES - 1)
+    voter, c = votes.voter_index[:, None], np.arange(votes.n_classes)
+    below, above = grades[voter, c, low], grades[voter, c, low + 1]
+    worth: Array = below + (place - low) * (above - below)
+    return worth
 
 
-def _dense_shares(votes: VoteMatrix) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """(items, voters, classes) probabilities, and where there is a vote."""
+def _dense_shares(votes: VoteMatrix, grades: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """(items, voters, classes) probabilities or what stands for them, and where there is a vote."""
     shares = np.zeros((votes.n_items, votes.n_voters, votes.n_classes))
     mask = np.zeros((votes.n_items, votes.n_voters), dtype=bool)
-    rows = votes.vote_rows().astype(np.float64)
-    rows /= np.maximum(rows.sum(axis=1, keepdims=True), 1e-12)
-    shares[votes.item_index, votes.voter_index] = rows
+    shares[votes.item_index, votes.voter_index] = _rows(votes, grades)
     mask[votes.item_index, votes.voter_index] = True
     return shares, mask
 

@@ -228,7 +228,7 @@ class _Reader:
         if not self.finished and not rest.strip():
             return False
         goes_on = re.match(
-            r"\s*$|\s*[.!;\n:,(\[]|\s+-|\s+(?:because|since|as|due to|given)\b|\s+\d+\s*%", rest
+            r"\s*$|\s*[.!;\n:,(\[)\]]|\s+-|\s+(?:because|since|as|due to|given)\b|\s+\d+\s*%", rest
         )
         if not goes_on or CORRECTION.search(rest):
             return False
@@ -294,8 +294,8 @@ def _in_clause(clause: str, pattern: str, names: Sequence[str]) -> list[tuple[st
     for number, match in enumerate(mentions):
         following = mentions[number + 1].start() if number + 1 < len(mentions) else len(clause)
         after = clause[match.end() : following]
-        if number + 1 < len(mentions):  # what denies the next class stands behind a comma
-            after = after.split(",")[0]
+        if number + 1 < len(mentions):  # what denies the next class stands behind a comma, or "("
+            after = re.split(r"[,(]|\s-\s|\band\b", after)[0]
         after = REASON.split(after)[0]
         before = re.sub(pattern, " ", clause[: match.start()])  # a class may be "not spam"
         denied = NEGATION.search(before) or DENIED_AFTER.search(after)
@@ -417,11 +417,14 @@ NEGATION = re.compile(
     r"excluding|except|unless|if|whether|doubt|doubtful|opposite|anything but|far from|rather than|"
     r"instead of|ruled? out|rules out|fails? to|too \w+ to|false|wrong|incorrect|inaccurate|"
     r"mistaken|untrue|absence|absent|denies|deny|denied|refutes?|contradicts?|ain't|zero|0 ?%)\b"
-    r"|n't\b"
+    r"|n't\b|\b(?:kein\w*|nicht|niemals|ohne|pas|aucune?|sans|jamais|ningun[ao]?|ningún|nunca|sin|"
+    r"não|nao|nessun[ao]?|senza|geen|niet|nooit|inte|ingen|inget|ikke|nie|не|нет)\b"
 )
+"""Words that deny what follows, in English and in some other languages."""
 DENIED_AFTER = re.compile(
     r"\b(?:not|no|never|cannot|unlikely|wrong|incorrect|false|inaccurate|excluded|doubtful|"
-    r"ruled out|would be|can be ruled|mistaken|does|do|if|unless)\b|n't\b|\b0(?:\.0+)?\b ?%?"
+    r"ruled out|would be|can be ruled|mistaken|does|do|if|unless|nicht|niet|inte|ikke)\b|n't\b"
+    r"|\b0(?:\.0+)?\b ?%?"
 )
 CORRECTION = re.compile(
     r"\b(?:actually|wait|correction|on second thought|scratch that|i mean|let me re|hmm|sorry|"

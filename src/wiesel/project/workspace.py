@@ -66,7 +66,7 @@ _OF_LABELS = ("preview", "summary", "findings", "score", "crowd")
 """What changes with the labels and with the labeling functions."""
 _SOON = 5_000
 """Features of so many rows are there in a moment, so labeling waits for them."""
-_CONSIDERED = 20_000
+_CONSIDERED = 5_000
 """Of more rows, so many drawn at random are considered for labeling, so that nobody waits."""
 _ALL_CLASSES = 20
 """Up to so many classes, there is no preview before each has a vote or a label."""

@@ -187,7 +187,9 @@ class Desk:
         return figures
 
     def count(self, what: str, times: int = 1) -> None:
-        """Count what a new user did, for the first steps."""
+        """Count what a new user did, for the first steps; who has a run already is not new."""
+        if not self.counts and kept_runs(self.space.project):
+            return
         self.counts = {**self.counts, what: self.counts.get(what, 0) + times}
         if self.counts[what] <= _COUNTED:
             with suppress(OSError):  # nothing depends on it

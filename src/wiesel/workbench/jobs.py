@@ -19,6 +19,9 @@ from wiesel.saving import write_json
 
 __all__ = ["Jobs", "Progress"]
 
+_PROGRESS = "progress.jsonl"
+_STOP = {"asked": "stop"}
+
 
 @dataclass
 class Progress:
@@ -89,7 +92,11 @@ class Jobs:
     def cancel(self) -> None:
         """Stop training; the best weights so far are kept."""
         if self.running is not None and self.running[1].poll() is None:
-            self.running[1].send_signal(signal.SIGINT)
+            name, worker = self.running
+            # While its interpreter starts, the process cannot tell that it was stopped.
+            with (run_folder(self.project) / name / _PROGRESS).open("a", encoding="utf-8") as log:
+                log.write(json.dumps(_STOP) + "\n")
+            worker.send_signal(signal.SIGINT)
 
     def progress(self, name: str) -> Progress:
         """Return what a run has reported so far."""
@@ -97,10 +104,13 @@ class Jobs:
         # Before its lines are read: a run that ends in between has not failed.
         is_running = self.current() == name
         found = Progress()
-        for line in _lines(folder / "progress.jsonl"):
+        lines = _lines(folder / _PROGRESS)
+        for line in lines:
             _take_in(found, line)
         if not found.end and not is_running and is_kept(folder):
             found.end = "finished"  # by Python code, which writes no progress
+        elif not found.end and not is_running and _STOP in lines and not found.epochs:
+            found.end = "stopped before training began"
         elif not found.end and not is_running:
             found.end = "failed"
             found.error = _last_line(folder / "log.txt") or "The process is gone; run it again."

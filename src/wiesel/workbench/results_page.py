@@ -37,6 +37,8 @@ _CLASS_FIGURES = (
 _MATRIX = 9
 """With more classes, the largest confusions are listed instead of a matrix."""
 _CONFUSIONS = 20
+_CLASSES = 25
+"""More classes are shown on request, the worst first."""
 _LISTED = 12
 _BEYOND_CHANCE = 0.05
 _CONFIDENCE = (
@@ -66,6 +68,7 @@ class ResultsPage:
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
+        self.all_classes = False
         self.places: Any = None
         """The training rows that are the dev rows of the run, because people labeled them here."""
 
@@ -166,7 +169,8 @@ class ResultsPage:
         """Show what to do now, each with a button that leads there."""
         with card("What to do now"):
             if not steps:
-                words("Nothing stands out. Look at the errors, one by one.", "w-faint")
+                which = "the dev rows" if self.split == "test" else "these rows"
+                words(f"Nothing stands out. Look at the errors of {which}, one by one.", "w-faint")
             for step in steps:
                 with ui.element("div").classes("w-row next-step"):
                     title, page = _GO[step.kind]
@@ -327,7 +331,7 @@ class ResultsPage:
                     for event in ("click", "keydown.enter"):
                         head.on(event, partial(self._show_classes, view, report, name))
             with ui.element("tbody"):
-                for row in rows:
+                for row in rows if self.all_classes else rows[:_CLASSES]:
                     with ui.element("tr"):
                         words(cut(row.name, 40), tag="td")
                         for name in ("precision", "recall", "f1"):
@@ -338,6 +342,15 @@ class ResultsPage:
                             own = errors[view.gold[errors] == place]
                             text = f"{len(own):,} of {row.n_gold:,}"
                             self._open_button(view, text, own, f"errors on {row.name}")
+        if len(rows) > _CLASSES and not self.all_classes:
+            with self.classes:
+                everything = partial(self._show_all_classes, view, report, by)
+                more = ui.button(f"Show all {len(rows):,}", on_click=everything)
+                more.props("flat dense no-caps").classes("classes-all")
+
+    def _show_all_classes(self, view: RunView, report: Any, by: str) -> None:
+        self.all_classes = True
+        self._show_classes(view, report, by)
 
     def _buckets(self, view: RunView, buckets: list[ErrorBucket]) -> None:
         if not buckets:

@@ -274,6 +274,9 @@ def _curves(epochs: dict[str, list[dict[str, Any]]], kind: str) -> dict[str, Any
         names = [key for key in (records[0] if records else {}) if key.startswith(kind)]
         for key in names[:2]:
             title = f"{run.removesuffix(', seed 0')}: {key.removeprefix(kind).strip('_') or kind}"
+            longest = max(_networks(records), key=len)[-1]
+            total = max(int(longest.get("epochs", 0)), longest["epoch"])
+            title += f", epoch {longest['epoch']} of {total}"
             for part in _networks(records):
                 points = [[record["epoch"], record.get(key)] for record in part]
                 few = len(part) < 3
@@ -284,10 +287,10 @@ def _curves(epochs: dict[str, list[dict[str, Any]]], kind: str) -> dict[str, Any
         "grid": {"left": 48, "right": 10, "top": 44, "bottom": 26},
         "title": {
             "left": 0,
-            "text": "loss" if kind == "loss" else "score on dev rows",
+            "text": "loss by epoch" if kind == "loss" else "score on dev rows by epoch",
             "textStyle": {"fontSize": 13, "color": GRAY},
         },
-        "legend": {"top": 2, "left": 150, "type": "scroll", "textStyle": {"color": GRAY}},
+        "legend": {"top": 2, "left": 200, "type": "scroll", "textStyle": {"color": GRAY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
         "xAxis": {"type": "value", "minInterval": 1, "min": 1, **AXIS},
         "yAxis": {"type": "value", "scale": True, **AXIS},

@@ -83,6 +83,24 @@ def test_the_judge_to_drop_is_missed_least_for_its_price() -> None:
     assert priced.judges.frame["closest"][5] == "voter_6"
 
 
+def test_of_the_judges_that_are_not_missed_the_one_that_harms_most_goes_first() -> None:
+    """On a tenth of the items, three of five judges are wrong; on another, other three.
+
+    One of them is wrong on both. Without it, both tenths are ties, which count half: 0.1 more is
+    right. Without one of the others, one tenth is a tie.
+    """
+    place = np.arange(200) % 10
+    wrong = {"a": place == 0, "b": place == 0, "c": place == 5, "d": place == 5}
+    wrong = {"a": wrong.pop("a"), "harmful": (place == 0) | (place == 5), **wrong}
+    votes = VoteMatrix.from_dense(np.stack([*wrong.values()], axis=1).astype(int), LABELS, [*wrong])
+    report = judge_panel(votes, np.zeros(200, int))
+    gains = dict(report.judges.frame.select("voter", "gain").iter_rows())
+    expected = dict.fromkeys(wrong, -0.05) | {"harmful": -0.1}
+    assert gains == pytest.approx(expected)
+    assert "Drop 'harmful' first" in report.findings[-1]
+    assert "+10.0 % points" in report.findings[-1] or "+10.0 points" in report.findings[-1]
+
+
 def test_what_cannot_be_judged_is_refused() -> None:
     votes, gold = make_panel(100, 4)
     with pytest.raises(ParameterError, match="two judges or more"):

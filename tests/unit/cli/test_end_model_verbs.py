@@ -134,3 +134,32 @@ def test_a_model_saved_in_python_with_its_features_predicts_a_table(tmp_path, wi
     pl.DataFrame({"review": texts}).write_csv(tmp_path / "rows.csv")
     found = wiesel_json("predict", tmp_path / "model", tmp_path / "rows.csv")["predictions"]
     assert [row["prediction"] for row in found] == model.predict(X).tolist()
+
+
+def test_predictions_of_a_committee_use_votes_on_the_rows(tiny, tmp_path, wiesel, wiesel_json):
+    assert wiesel("run", tiny, "--method", "committee,majority_vote").exit_code == 0
+    rows, votes = tmp_path / "new.csv", tmp_path / "votes.parquet"
+    rows.write_text("id,text\nn1,I cannot log in\nn2,the invoice is wrong\nn3,a strange word\n")
+    named = ("--labels", "billing,technical", "--id", "id")
+    applied = wiesel("apply", rows, "--lfs", tiny / "lfs.py", "-o", votes, *named)
+    assert applied.exit_code == 0, applied.output
+    alone = wiesel_json("predict", tiny / "out/model", rows)["predictions"]
+    told = wiesel_json("predict", tiny / "out/model", rows, "--votes", votes)["predictions"]
+    assert [row["id"] for row in told] == ["n1", "n2", "n3"]
+    billing = [[row["p: billing"] for row in found] for found in (alone, told)]
+    assert billing[0][0] == pytest.approx(billing[1][0], abs=1e-6)  # nobody votes on it
+    assert billing[1][1] != pytest.approx(billing[0][1], abs=1e-4)
+    assert billing[1][1] > 0.5
+    assert told[1]["prediction"] == "billing"
+    # Rows are matched by id, whatever the order of the votes.
+    turned = tmp_path / "turned.csv"
+    turned.write_text("id,text\nn2,the invoice is wrong\nn1,I cannot log in\n")
+    found = wiesel_json("predict", tiny / "out/model", turned, "--votes", votes)["predictions"]
+    assert [row["p: billing"] for row in found] == pytest.approx([billing[1][1], billing[1][0]])
+    missing = tmp_path / "missing.csv"
+    missing.write_text("id,text\nn9,hello\n")
+    refused = wiesel("predict", tiny / "out/model", missing, "--votes", votes)
+    assert (refused.exit_code, "no votes on 1 of the 1 rows" in refused.output) == (1, True)
+    assert wiesel("run", tiny, "--method", "majority_vote").exit_code == 0
+    other = wiesel("predict", tiny / "out/model", rows, "--votes", votes)
+    assert (other.exit_code, "method committee" in other.output) == (1, True)

@@ -4,9 +4,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from chat_server import ModelServer, model_server
+from tiny_project import tiny_project
 from wiesel.io import read_votes
 
 KEY = "sk-a-very-secret-key"
@@ -106,6 +108,33 @@ def test_the_key_is_in_no_output_and_no_file(rules, wiesel, server, folder):
     files = [file for file in folder.rglob("*") if file.is_file()]
     assert {"votes.parquet", "a.sqlite", "votes.sqlite", "r.jsonl"} <= {f.name for f in files}
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
+
+
+def test_a_run_of_a_project_writes_the_key_nowhere(rules, wiesel, server, folder, tmp_path):
+    """Votes, caches, model, report, predictions, logs: all that `wiesel run` leaves behind."""
+    project = tiny_project(tmp_path)
+    (project / "rules.toml").write_text(
+        rules.read_text()
+        .replace('labels = ["ham", "spam"]\n[[lf]]', "[[lf]]")
+        .replace('["ham", "spam"]', '["billing", "technical"]')
+    )
+    toml = (project / "wiesel.toml").read_text()
+    (project / "wiesel.toml").write_text(toml.replace('["lfs.py"]', '["lfs.py", "rules.toml"]'))
+    server.answer = lambda question: f"billing {KEY}" if "refund" in question else "technical"
+    said = [wiesel("run", project, "--debug"), wiesel("run", project, "--json")]
+    assert [each.exit_code for each in said] == [0, 0], said[0].output
+    said.append(wiesel("inspect", project / "out" / "votes.parquet", "--json"))
+    said.append(wiesel("explain", project, "--item", "m0"))
+    said.append(wiesel("doctor"))
+    assert f"Bearer {KEY}" in server.keys
+    assert not [each.output for each in said if KEY in each.output]
+    files = [file for file in project.rglob("*") if file.is_file()]
+    names = {file.name for file in files}
+    assert {"votes.parquet", "report.html", "metrics.json", "a.sqlite"} <= names
+    assert not [file for file in files if KEY.encode() in file.read_bytes()]
+    # Packed files are read, too: Parquet and SQLite may compress what they hold.
+    votes = pl.read_parquet(project / "out" / "votes.parquet")
+    assert KEY not in str(votes.to_dicts())
 
 
 def test_plans_and_several_labels_do_not_go_together(rules, wiesel):

@@ -5,6 +5,7 @@ import pytest
 
 from wiesel import LabelSpace, MajorityVote, VoteMatrix
 from wiesel.datasets import make_panel
+from wiesel.end_to_end import Stacked
 from wiesel.errors import ParameterError
 from wiesel.label_models import CorrelatedVoters
 
@@ -69,6 +70,49 @@ def test_a_panel_without_labels_beats_its_best_judge_and_its_majority(seed: int)
     proba = CorrelatedVoters().fit(votes).predict_proba(votes)
     assert right(proba, gold) > best
     assert right(proba, gold) > right(MajorityVote().fit(votes).predict_proba(votes), gold) + 0.02
+
+
+def test_a_grade_is_worth_what_others_say_where_it_was_given() -> None:
+    # The last judge means yes by 0.4 and no by 0.45; its grades are read backwards.
+    rng = np.random.default_rng(2)
+    gold = rng.integers(0, 2, 3000)
+    plain = np.stack([noisy(gold, 0.75, rng) for _ in range(3)], axis=1)
+    odd = np.where(noisy(gold, 0.9, rng) == 1, 0.4, 0.45)
+    yes = np.column_stack([plain, odd])
+    votes = VoteMatrix.from_proba(np.stack([1 - yes, yes], axis=2), LABELS)
+    model = CorrelatedVoters().fit(votes)
+    assert model.grades_[3, 1, 8] > model.grades_[3, 1, 9]  # 0.4 is grade 8 of 20
+    assert model.reliabilities_[3, 1] == pytest.approx(0.8, abs=0.05)
+    assert right(model.predict_proba(votes), gold) > 0.88
+    # Grades between those that were given lie between their values.
+    assert model.grades_[0, 1, 0] < model.grades_[0, 1, 10] < model.grades_[0, 1, 20]
+
+
+def test_votes_without_grades_are_read_as_they_are(crowd) -> None:
+    votes, _ = crowd
+    model = CorrelatedVoters().fit(votes)
+    assert model.grades_.size == 0
+    shares = np.eye(2)[votes.dense()]
+    same = CorrelatedVoters().fit(VoteMatrix.from_proba(shares, LABELS, votes.voters))
+    assert same.discriminant_ == pytest.approx(model.discriminant_)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_labels_make_more_of_a_panel_that_leans(seed: int) -> None:
+    """As on a real panel: a regression on 200 labels is better than the majority by far."""
+    from sklearn.linear_model import LogisticRegression
+
+    leaning = {"families": (10, 6, 4), "shared": 0.5, "ceiling": 0.83, "coarse": 0.25}
+    votes, gold = make_panel(4500, seed=seed, habits=0.8, tendency=0.5, **leaning)
+    learned, judged, truth = votes[:3000], votes[3000:], gold[3000:]
+    stacked = Stacked().fit(learned, gold=(learned[:200], gold[:200]))
+    ratings = np.full((4500, 20), 0.5)
+    ratings[votes.item_index, votes.voter_index] = votes.distribution[:, 1]
+    regression = LogisticRegression(C=0.1).fit(ratings[:200], gold[:200])
+    by_regression = right(regression.predict_proba(ratings[3000:]), truth)
+    assert right(stacked.predict_proba(judged), truth) > by_regression - 0.002
+    majority = right(MajorityVote().fit(learned).predict_proba(judged), truth)
+    assert by_regression > majority + 0.02
 
 
 def test_an_item_uses_the_voters_that_voted_on_it(crowd) -> None:

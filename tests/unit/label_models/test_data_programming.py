@@ -17,6 +17,7 @@ from wiesel import (
 from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import ParameterError
 from wiesel.label_models.data_programming import find_components, widened
+from wiesel.label_models.pair_statistics import place_statistics
 from wiesel.label_models.vote_products import one_hot_chunks
 
 VOTERS = ("a", "b", "c", "d")
@@ -67,6 +68,12 @@ def test_statistics_are_the_factors_of_the_paper_with_the_fixing_voter_first():
         (Prioritizes("a", "b"), ("prioritizes", "a", "b")),
     ):
         assert np.array_equal(component_of(statistic).factors, component_of(dependency).factors)
+
+
+@pytest.mark.parametrize("given", [("fixing", "a", "b"), ("fixes", "a"), ("fixes", "a", "b", 1), 3])
+def test_what_is_no_statistic_is_refused(given):
+    with pytest.raises(ParameterError, match=r"A statistic is Fixes\('a', 'b'\)"):
+        place_statistics([given], ("a", "b"))
 
 
 def test_b_wrong_exactly_when_a_votes_is_learned_from_a_statistic():

@@ -202,6 +202,17 @@ def test_an_extreme_class_balance_never_flips_votes_for_its_own_class(reading, r
     assert (proba[for_the_common_class].argmax(axis=1) == 0).all()
 
 
+@pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+def test_a_trusted_vote_is_evidence_for_its_own_class_whatever_the_class_balance():
+    """log P(vote | its class) of a voter better than chance is above that of the rest."""
+    votes, _ = make_votes(500, 8, 2, accuracies=0.85, coverage=0.9, seed=2)
+    model = Triplet(reading="class_conditional").fit(votes, [1 - 1e-5, 1e-5])
+    weights = model.weights_.reshape(8, 2, 2)  # voter, voted, class
+    for_its_class = weights[:, [0, 1], [0, 1]] - weights[:, [0, 1], [1, 0]]
+    assert for_its_class.min() == pytest.approx(1e-6, rel=1e-3), "some were below the least"
+    assert (for_its_class > 0).all()
+
+
 def test_a_class_balance_that_outweighs_all_votes_is_named_in_a_warning():
     votes, _ = make_votes(500, 3, 2, accuracies=0.85, coverage=1.0, seed=2)
     model = Triplet(reading="class_conditional").fit(votes, [1 - 1e-5, 1e-5])

@@ -57,6 +57,7 @@ def test_table_has_300_answers_of_every_kind() -> None:
 
 
 NEGATORS = ("not", "never", "isn't", "hardly", "no", "neither", "it is not", "non-", "cannot be")
+NEGATORS += ("kein", "nicht", "ce n'est pas", "ningún", "geen", "inte")
 
 
 @pytest.mark.parametrize("negator", NEGATORS)

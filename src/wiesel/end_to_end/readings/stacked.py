@@ -52,6 +52,7 @@ class Stacked(EvidenceLabelModel):
     error_covariance_: Array = field(init=False, repr=False)
     means_: Array = field(init=False, repr=False)
     scales_: Array = field(init=False, repr=False)
+    grades_: Array = field(init=False, repr=False)
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -96,7 +97,9 @@ class Stacked(EvidenceLabelModel):
         return np.log(proba), panel.standardized(votes)
 
 
-_PANEL = ("discriminant_", "reliabilities_", "error_covariance_", "means_", "scales_")
+_PANEL = (
+    *("discriminant_", "reliabilities_", "error_covariance_", "means_", "scales_", "grades_"),
+)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import pytest
 from wiesel import Committee, LabelSpace, TwoStage, VoteMatrix
 from wiesel.datasets import make_panel
 from wiesel.end_to_end import GoldWeighted, Stacked
+from wiesel.end_to_end.readings.stacked import _Problem
 from wiesel.errors import ParameterError, VoteError
 from wiesel.label_models import CorrelatedVoters
 from wiesel.nn import Linear
@@ -59,6 +60,29 @@ def test_offsets_follow_the_gold_classes() -> None:
     model = Stacked().fit(votes, gold=(votes[:200], gold[:200]))
     share = model.predict_proba(votes)[:, 1].mean()
     assert share == pytest.approx(gold.mean(), abs=0.06)
+
+
+def test_labels_that_tell_the_voters_apart_choose_a_weak_penalty() -> None:
+    """The strongest penalty is far worse on held-out items than the best, by many standard errors.
+
+    Of two groups of three voters, one is right on 90 % and one on 50 %.
+    """
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, 1000)
+    chance = [rng.integers(0, 2, 1000) for _ in range(3)]
+    good = [np.where(rng.random(1000) < 0.9, gold, 1 - gold) for _ in range(3)]
+    one_hot = np.eye(2)[np.stack(chance + good, axis=1)]
+    problem = _Problem(np.full((1000, 2), np.log(0.5)), one_hot - 0.5, np.eye(2)[gold], 1.0)
+    losses = []
+    for penalty in (0.1, 300.0):
+        learned = problem.solve(np.arange(500), penalty)
+        proba = problem._log_proba(learned, problem.logs[500:], problem.standardized[500:])
+        losses.append(-proba[np.arange(500), gold[500:]])
+    difference = losses[1] - losses[0]
+    assert difference.mean() > 4 * difference.std() / np.sqrt(500), "what the test supposes"
+    assert problem.best_penalty() < 300
+    alike = _Problem(problem.logs, problem.standardized, np.eye(2)[rng.integers(0, 2, 1000)], 1.0)
+    assert alike.best_penalty() == 300, "if the voters tell nothing, nothing is learned"
 
 
 def test_few_labels_do_not_choose_voters() -> None:
