@@ -35,12 +35,10 @@ def span_line(
             if begin < place or begin > start + limit:
                 continue  # voters may mark the same words twice
             words(plain[place:begin])
-            color = shade(desk.space.labels, label)
             with words("", "marker-span", tag="mark") as box:
                 words(plain[begin:end])
-                words(cut(label, 24), "marker-label").style(f"background: {color}")
-            tint = f"color-mix(in srgb, {color} 28%, transparent)"
-            box.style(f"background: {tint}; border-color: {color}")
+                words(cut(label, 24), "marker-label")
+            box.style(f"--span: {shade(desk.space.labels, label)}")
             place = end
         words(plain[place : max(place, start + limit)])
         words("…" if len(plain) > max(place, start + limit) else "")
