@@ -291,8 +291,8 @@ class SpanSpace(Workspace):
         )
 
     def suggestions(self, n: int = 30) -> list[Suggestion]:
-        """Return nothing: rules are suggested for labels of whole rows."""
-        return []
+        """Refuse: rules are suggested for labels of whole rows."""
+        raise ParameterError(_NO_MODEL)
 
     def clusters(self) -> list[Cluster]:
         """Return nothing: documents have no features."""

@@ -174,8 +174,8 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .marker-text:focus-visible { outline: 2px solid var(--w-accent); }
 .w-text mark.marker-span { background: color-mix(in srgb, var(--span) 28%, transparent);
   border-bottom: 3px solid var(--span); border-radius: 4px; padding: 3px 1px; }
-.marker-label { background: var(--span); color: #fff; font-size: 11px; border-radius: 4px; padding: 0 4px; margin-left: 4px;
-  vertical-align: 1px; white-space: nowrap; }
+.marker-label { background: var(--span); color: #fff; font-size: 11px; border-radius: 4px;
+  padding: 0 4px; margin-left: 4px; vertical-align: 1px; white-space: nowrap; }
 .label-error { cursor: pointer; padding: 4px; border-radius: 6px; }
 .label-error:hover, .label-error:focus { background: var(--w-soft); outline: none; }
 .marker-chosen { background: var(--w-accent); color: var(--w-page); border-radius: 2px; }
