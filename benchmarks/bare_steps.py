@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wiesel.training.optimizer import FusedAdam
+from wiesel.training.objective import FusedAdam
 
 __all__ = ["BareSteps", "bare_products"]
 

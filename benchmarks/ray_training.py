@@ -64,7 +64,7 @@ def epoch_seconds(
     from wiesel.datasets.synthetic import make_features, make_votes
     from wiesel.nn import MLP
     from wiesel.training import RayTrain
-    from wiesel.training.progress import watching
+    from wiesel.training.history import watching
 
     votes, gold = make_votes(n_items, n_voters=10, coverage=0.9)
     X = make_features(gold, n_features=300)

@@ -67,12 +67,10 @@ def time_parts(fit: Callable[[], object]) -> dict[str, float]:
 
 def _parts() -> list[tuple[Any, str, str]]:
     """The functions that are timed: where they are, and the part they belong to."""
-    from wiesel.nn.stacking import StackedDropout, StackedLinear
-    from wiesel.nn.streams import RandomStreams
+    from wiesel.nn.stacking import RandomStreams, StackedDropout, StackedLinear
     from wiesel.training import loop
     from wiesel.training.batches import StackedItems
-    from wiesel.training.objective import SoftLabelObjective
-    from wiesel.training.optimizer import FlatParameters, FusedAdam
+    from wiesel.training.objective import FlatParameters, FusedAdam, SoftLabelObjective
     from wiesel.training.state import TrainingState
 
     return [

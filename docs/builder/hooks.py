@@ -17,6 +17,7 @@ sys.path.insert(0, str(DOCS))
 
 from builder.api_pages import api_pages  # noqa: E402  (the path has to be there first)
 from builder.cards import with_cards  # noqa: E402
+from builder.glossary import GLOSSARY, with_glossary_links  # noqa: E402
 from builder.pages import generated_pages  # noqa: E402
 from builder.result_titles import RESULT_TITLES, with_result_title  # noqa: E402
 
@@ -39,6 +40,7 @@ _ALSO = (
 _RESULTS = "experiments/results/"
 _ALONE = ("index.md", "tutorial/tutorial.md")
 """Pages that are the only one of their tab: they need no navigation beside them."""
+_RECORDS = ("CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 _CARDS = ("reference/options.md", "reference/wiesel-toml.md")
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 _FORMULA = re.compile(
@@ -97,7 +99,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         page.meta["hide"] = ["navigation"]
     if uri.startswith(_RESULTS):
         markdown = with_result_title(markdown, Path(uri).stem)
-    return _LINK.sub(lambda match: _relinked(match, here), markdown)
+    page.meta["search"] = _search_options(uri)
+    markdown = _LINK.sub(lambda match: _relinked(match, here), markdown)
+    return with_glossary_links(markdown, uri, DOCS / GLOSSARY)
+
+
+def _search_options(uri: str) -> dict[str, Any]:
+    """How a page counts in the search: how-to pages first, records of the past not at all."""
+    if uri.startswith((_RESULTS, "decisions/", "experiments/", "benchmarks/")) or uri in _RECORDS:
+        return {"exclude": True}
+    return {"boost": 4 if uri.startswith("how-to/") else 1 if uri.startswith("tutorial/") else 0.5}
 
 
 def _relinked(match: re.Match[str], here: str) -> str:

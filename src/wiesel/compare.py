@@ -27,8 +27,8 @@ from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.nn.names import end_model_by_name
 from wiesel.row_ids import in_order_of
 from wiesel.training import as_inputs
+from wiesel.training.history import one_line
 from wiesel.training.inputs import joined
-from wiesel.training.progress import one_line
 from wiesel.votes import VoteMatrix
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from wiesel.errors import DataError, listed, suggest
-from wiesel.forks import check_polars_threads
+from wiesel.threads import check_polars_threads
 
 __all__ = ["as_frame", "of_type", "require_columns"]
 

@@ -15,14 +15,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from threadpoolctl import ThreadpoolController
 
-from wiesel.forks import torch_threads_are_lost
+from wiesel.errors import ForkError
 
-__all__ = ["fitting_threads", "map_in_threads", "one_thread", "usable_cores"]
+__all__ = [
+    "check_polars_threads",
+    "fitting_threads",
+    "map_in_threads",
+    "one_thread",
+    "polars_threads_are_lost",
+    "torch_threads_are_lost",
+    "usable_cores",
+]
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -33,6 +42,15 @@ _SMALL = 2_000_000
 """A network with fewer parameters is small."""
 _SIZES: MutableMapping[Any, int] = WeakKeyDictionary()
 """The number of weights of networks."""
+_THREADS = Path("/proc/self/task")
+_POOLS = ("polars-", "async-executor", "tokio-rt")
+"""How the names of Polars' threads begin."""
+
+_Lost = tuple[bool, bool]
+"""Whether the threads of Polars and of torch are lost."""
+
+_lost_by_a_fork: _Lost = (False, False)
+_lost: _Lost = (False, False)
 
 
 class _BlasLimit:
@@ -213,3 +231,58 @@ def _modules_with_pools() -> tuple[bool, ...]:
 def _blas_pools(modules: tuple[bool, ...]) -> list[Any]:
     """The BLAS libraries loaded so far; finding them takes milliseconds."""
     return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+def polars_threads_are_lost() -> bool:
+    """Return whether this process was forked from one in which Polars had started its threads.
+
+    >>> polars_threads_are_lost()
+    False
+    """
+    return _lost[0]
+
+
+def torch_threads_are_lost() -> bool:
+    """Return whether this process was forked from one in which torch may have started threads.
+
+    >>> torch_threads_are_lost()
+    False
+    """
+    return _lost[1]
+
+
+def check_polars_threads(what: str) -> None:
+    """Refuse work for which Polars needs its threads, if this process does not have them."""
+    if _lost[0]:
+        raise ForkError(
+            f"{what} needs Polars, which cannot run here: this process was forked from one in "
+            "which Polars had started threads, and a fork copies no threads. Start worker "
+            "processes with multiprocessing.get_context('spawn') or 'forkserver' (gunicorn: "
+            "without --preload), or fork before the first use of Polars. Predictions of a fitted "
+            "model do not need Polars' threads."
+        )
+
+
+def _note_threads() -> None:
+    """Run in the parent before every fork: only there can the threads be seen."""
+    global _lost_by_a_fork
+    polars = _lost[0] or ("polars" in sys.modules and _pool_has_started())
+    # torch's threads have no name by which to tell them.
+    _lost_by_a_fork = polars, _lost[1] or "torch" in sys.modules
+
+
+def _pool_has_started() -> bool:
+    try:
+        names = [(thread / "comm").read_text() for thread in _THREADS.iterdir()]
+    except OSError:  # another system, or a thread that just ended: the cautious answer
+        return True
+    return any(name.startswith(_POOLS) for name in names)
+
+
+def _note_loss() -> None:
+    global _lost
+    _lost = _lost_by_a_fork
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_note_threads, after_in_child=_note_loss)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import Advice, Argument, VoteError, listed, other_spelling
-from wiesel.forks import check_polars_threads
 from wiesel.labels import ABSTAIN, LabelSpace, is_missing, is_name
 from wiesel.tables import as_frame, require_columns
+from wiesel.threads import check_polars_threads
 
 __all__ = [
     "Entries",

@@ -25,7 +25,7 @@ import typer.main
 
 from wiesel.cli.main import app
 from wiesel.errors import CollapseWarning
-from wiesel.nn.streams import set_seed
+from wiesel.nn.stacking import set_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 # A fence, its language, its content; before it perhaps a reason not to run it.

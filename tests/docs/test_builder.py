@@ -27,11 +27,32 @@ def test_sessions_of_docstrings_are_code_blocks():
 
 def test_links_of_the_repository_lead_to_pages_of_the_site():
     hooks = import_module("builder.hooks")
-    page = type("Page", (), {"file": type("File", (), {"src_uri": "how-to/methods.md"})})
+    page = type(
+        "Page", (), {"file": type("File", (), {"src_uri": "how-to/methods.md"}), "meta": {}}
+    )
     text = "[a](../../experiments/results/default.md#x) [b](ensembles.md) [c](https://e.org/d.md)"
     assert hooks.on_page_markdown(text, page) == (
         "[a](../experiments/results/default.md#x) [b](ensembles.md) [c](https://e.org/d.md)"
     )
+
+
+def test_the_first_use_of_a_word_links_to_the_glossary():
+    link = import_module("builder.glossary").with_glossary_links
+    page = ROOT / "docs" / "understand" / "glossary.md"
+    text = "# A voter\n`voter` and [a voter](x.md): voters vote, every voter\n| voter |\n"
+    assert link(text, "how-to/a.md", page) == (
+        "# A voter\n`voter` and [a voter](x.md): "
+        "[voters](../understand/glossary.md#voter) vote, every voter\n| voter |\n"
+    )
+    assert "[soft labels](" in link("Soft labels: soft labels", "index.md", page).lower()
+    assert link(text, "understand/glossary.md", page) == text
+    assert link(text, "reference/api/votes.md", page) == text
+
+
+def test_records_of_the_past_are_not_searched():
+    options = import_module("builder.hooks")._search_options
+    assert options("experiments/results/tasks.md") == options("CHANGELOG.md") == {"exclude": True}
+    assert options("how-to/llm.md")["boost"] > options("reference/options.md")["boost"]
 
 
 def test_formulas_become_mathml():

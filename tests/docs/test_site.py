@@ -1,9 +1,12 @@
 """The site is built without a warning, its links lead somewhere, and it needs no network."""
 
 import ast
+import os
+import shutil
 import sys
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from markdown_blocks import ROOT, blocks_of
@@ -17,6 +20,16 @@ PACKAGES = (
     "training",
 )
 """The packages that the pages import from; each has a page of the reference."""
+
+
+ASKED = {
+    "export label studio": "how-to/import-export.html",
+    "keyboard shortcuts": "how-to/workbench.html",
+    "stop training": "how-to/networks.html",
+    "gpu": "how-to/networks.html",
+    "class balance": "how-to/imbalance.html",
+}
+"""What readers search for, and the page that should come first."""
 
 
 @pytest.mark.slow
@@ -34,6 +47,25 @@ def test_the_built_site_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     index = (site / "search" / "search_index.js").read_text(encoding="utf-8")
     assert index.startswith("var __index = {")
     assert "Dawid" in index
+    found = {question: first_found(site, question) for question in ASKED}
+    assert found == ASKED
+
+
+def first_found(site: Path, question: str) -> str:
+    """Return the page that the search of the site lists first."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = os.environ.get("WIESEL_CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("there is no chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{(site / 'index.html').as_uri()}?q={quote(question)}")
+        first = page.locator("a.md-search-result__link").first
+        first.wait_for(state="attached", timeout=120_000)
+        address = first.get_attribute("href") or ""
+        browser.close()
+    return address.partition("?")[0].partition("#")[0].removeprefix(site.as_uri()).strip("/")
 
 
 def build(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ import wiesel as ws
 from wiesel.analysis import agreement, disagreements, findings, rank_workers
 from wiesel.errors import ForkError
 from wiesel.features import ImageFeatures, TabularFeatures, TextFeatures, TokenFeatures
-from wiesel.features.term_counts import count_terms
+from wiesel.features.tfidf import count_terms
 from wiesel.io import read_rows, read_votes, write_rows, write_votes
 from wiesel.lfs import keywords, regex
 from wiesel.nn import MLP

@@ -40,7 +40,7 @@ from wiesel.lfs.engines.pieces import Piece
 from wiesel.nn import MLP
 from wiesel.project import predicting
 from wiesel.training import RayTrain
-from wiesel.training.progress import watching
+from wiesel.training.history import watching
 
 pytestmark = TRAINING_ON_RAY
 

@@ -16,7 +16,7 @@ from wiesel import MajorityVote, keywords
 from wiesel.io import read_answers, read_gold, read_rows, read_votes, write_votes
 from wiesel.lfs import apply_lfs_to_folder
 from wiesel.project import read_project
-from wiesel.project.overview import project_overview
+from wiesel.project.seen import project_overview
 from wiesel.votes import VoteMatrix
 
 pytestmark = pytest.mark.filterwarnings("ignore")

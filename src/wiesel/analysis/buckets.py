@@ -9,10 +9,10 @@ import polars as pl
 from wiesel.analysis.disagreements import class_names
 from wiesel.analysis.table import Table, count, percent, text
 from wiesel.errors import DataError, ParameterError, suggest
-from wiesel.forks import check_polars_threads
 from wiesel.labels import LabelSpace
 from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame
+from wiesel.threads import check_polars_threads
 from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["Buckets", "label_buckets"]

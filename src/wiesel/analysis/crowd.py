@@ -20,7 +20,6 @@ from wiesel.analysis.counts import ratio, wilson_interval
 from wiesel.analysis.table import Table, count, interval, number, percent, text
 from wiesel.analysis.workers import confusion_reader, skill_of
 from wiesel.errors import ParameterError
-from wiesel.forks import check_polars_threads
 from wiesel.label_models.confidence import (
     DEPENDENCE,
     DEPENDENCE_RANGE,
@@ -28,6 +27,7 @@ from wiesel.label_models.confidence import (
     calibrated_proba,
 )
 from wiesel.labels import FloatArray
+from wiesel.threads import check_polars_threads
 from wiesel.votes import VoteMatrix
 
 __all__ = ["expected_answers", "judge_workers", "worker_mistakes"]

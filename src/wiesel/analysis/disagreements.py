@@ -9,10 +9,10 @@ import polars as pl
 
 from wiesel.analysis.counts import conflicted, gold_indices
 from wiesel.errors import DataError, ParameterError
-from wiesel.forks import check_polars_threads
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame
+from wiesel.threads import check_polars_threads
 from wiesel.vote_entries import id_series
 from wiesel.votes import VoteMatrix, require_votes
 

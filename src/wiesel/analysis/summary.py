@@ -17,8 +17,8 @@ from wiesel.analysis.counts import (
 )
 from wiesel.analysis.table import Column, Table, count, interval, percent, text
 from wiesel.errors import DataError
-from wiesel.forks import check_polars_threads
 from wiesel.labels import FloatArray, IntArray, LabelSpace
+from wiesel.threads import check_polars_threads
 from wiesel.vote_entries import check_voters
 from wiesel.votes import VoteSource, require_votes
 

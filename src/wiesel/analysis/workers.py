@@ -11,9 +11,9 @@ from wiesel.analysis.agreement import agreement
 from wiesel.analysis.summary import FittedModel
 from wiesel.analysis.table import Column, Table, count, number, percent, text
 from wiesel.errors import ParameterError
-from wiesel.forks import check_polars_threads
 from wiesel.labels import FloatArray, LabelSpace
 from wiesel.tables import as_frame, require_columns
+from wiesel.threads import check_polars_threads
 from wiesel.votes import VoteMatrix
 
 __all__ = [

@@ -287,7 +287,7 @@ def _of_label_model(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _project_answer(path: Path) -> Answer:
-    from wiesel.project.overview import project_overview
+    from wiesel.project.seen import project_overview
     from wiesel.project.settings import read_project
 
     found = project_overview(read_project(path))

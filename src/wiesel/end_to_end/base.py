@@ -27,7 +27,6 @@ from wiesel.end_to_end.checks import (
     predicted_proba,
     validation_items,
 )
-from wiesel.end_to_end.diagnosis import warn_if_votes_are_ignored
 from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
 from wiesel.end_to_end.fine_tuning import FineTuning, LearnedGold, fine_tune, learn_gold, usable
 from wiesel.end_to_end.plan import (
@@ -38,6 +37,7 @@ from wiesel.end_to_end.plan import (
     options_key,
     short_hash,
     train_options,
+    warn_if_votes_are_ignored,
 )
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import begun, plan_all, separate, train_all

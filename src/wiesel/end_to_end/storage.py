@@ -26,7 +26,7 @@ from wiesel.end_to_end.sklearn_stage import (
     unfitted,
 )
 from wiesel.errors import SavedModelError, WieselError, listed, suggest
-from wiesel.io.markdown import code_block, code_span
+from wiesel.io.files import code_block, code_span
 from wiesel.labels import LabelSpace
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.graph_encoder import GraphLayers

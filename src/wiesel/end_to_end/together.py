@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 
-from wiesel.end_to_end.diagnosis import warn_if_collapsed
-from wiesel.end_to_end.plan import ReadyFit, short_hash
+from wiesel.end_to_end.plan import ReadyFit, short_hash, warn_if_collapsed
 from wiesel.errors import WieselWarning, warn_user
 from wiesel.nn.end_models import shipped_module, shipped_spec
 from wiesel.nn.stacking import NotStackable
 from wiesel.training import History, seeded, train, train_together
+from wiesel.training.history import one_line
 from wiesel.training.objective import resolve_device
-from wiesel.training.progress import one_line
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel

@@ -2,16 +2,16 @@
 
 from wiesel.evaluation.comparison import Comparison, compare_paired, compare_paired_proba
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
-from wiesel.evaluation.report import ClassScores, Report, Score
-from wiesel.evaluation.scoring import commonest_class, evaluate, evaluate_proba
-from wiesel.evaluation.several_labels import MultiLabelReport, evaluate_presence
-from wiesel.evaluation.shares import corrected_shares
-from wiesel.evaluation.thresholds import (
+from wiesel.evaluation.metrics import (
     ThresholdCurve,
     choose_threshold,
     supported_threshold,
     threshold_curve,
 )
+from wiesel.evaluation.report import ClassScores, Report, Score
+from wiesel.evaluation.scoring import commonest_class, evaluate, evaluate_proba
+from wiesel.evaluation.several_labels import MultiLabelReport, evaluate_presence
+from wiesel.evaluation.shares import corrected_shares
 
 __all__ = [
     "ClassScores",

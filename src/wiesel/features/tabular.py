@@ -18,9 +18,9 @@ from wiesel.errors import (
 )
 from wiesel.features.standardize import Standardizer, column_scale
 from wiesel.features.state import FeatureState, StoredFeatures, check_kind, checked_names
-from wiesel.forks import check_polars_threads
 from wiesel.parameters import Parameterized, check_number
 from wiesel.tables import as_frame, require_columns
+from wiesel.threads import check_polars_threads
 
 __all__ = ["TabularFeatures"]
 

@@ -16,8 +16,8 @@ import polars as pl
 
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.features.standardize import Standardizer
-from wiesel.features.term_counts import added_up, frequent_words, word_frequencies
 from wiesel.features.text import TextFeatures, text_column
+from wiesel.features.tfidf import added_up, frequent_words, word_frequencies
 from wiesel.io import FilePath, explained, scan_rows
 from wiesel.io.files import replacing
 from wiesel.lfs.engines.pieces import Piece, cut

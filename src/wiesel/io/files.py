@@ -1,6 +1,7 @@
 """Shared by readers and writers: find a file, explain what is wrong with it, replace it."""
 
 import json
+import re
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ __all__ = [
     "FORMATS",
     "FilePath",
     "appearing_folder",
+    "code_block",
+    "code_span",
     "content_of",
     "existing_file",
     "existing_folder",
@@ -271,3 +274,31 @@ def _reading_problem(path: Path, message: str) -> str:
     first_line = message.strip().partition("\n")[0]
     hint = "; is it complete?" if kind == "parquet" else ""
     return f"{path} cannot be read as {kind}: {first_line}{hint}"
+
+
+def code_span(text: str) -> str:
+    """Return a name as inline code, whatever is in it.
+
+    >>> print(code_span("ham"), code_span("a`<b>"))
+    `ham` `` a`<b> ``
+    """
+    line = " ".join(text.split())
+    fence = "`" * (_longest_run(line) + 1)
+    gap = " " if "`" in line else ""
+    return f"{fence}{gap}{line}{gap}{fence}"
+
+
+def code_block(text: str) -> str:
+    """Return lines as a code block, whatever is in them.
+
+    >>> print(code_block("a = 1"))
+    ```
+    a = 1
+    ```
+    """
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)

@@ -17,12 +17,12 @@ from wiesel.errors import Argument, DataError, MissingExtraError, listed
 from wiesel.io.files import (
     FilePath,
     appearing_folder,
+    code_span,
     existing_folder,
     explained,
     read_unchanged,
     replacing,
 )
-from wiesel.io.markdown import code_span
 from wiesel.io.rows import refuse_oversized
 from wiesel.labels import LabelSpace, as_indices
 from wiesel.tables import as_frame

@@ -12,7 +12,6 @@ from typing import Any
 import polars as pl
 
 from wiesel.errors import DataError, listed
-from wiesel.forks import check_polars_threads
 from wiesel.io.dialects import LONGEST_LINE, Dialect, decoded_file, dialect_of, first_long_line
 from wiesel.io.files import (
     FORMATS,
@@ -25,6 +24,7 @@ from wiesel.io.files import (
 )
 from wiesel.memory import free_memory
 from wiesel.tables import as_frame, require_columns
+from wiesel.threads import check_polars_threads
 
 __all__ = [
     "NoRowsError",

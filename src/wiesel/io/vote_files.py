@@ -15,7 +15,6 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import Advice, Argument, DataError, VoteError, listed, suggest
-from wiesel.forks import check_polars_threads
 from wiesel.io.files import (
     FilePath,
     existing_file,
@@ -27,6 +26,7 @@ from wiesel.io.files import (
 from wiesel.io.rows import read_rows, refuse_oversized
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import require_columns
+from wiesel.threads import check_polars_threads
 from wiesel.vote_entries import id_series, item_ids
 from wiesel.votes import VoteMatrix
 

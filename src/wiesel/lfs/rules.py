@@ -12,13 +12,13 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, ParameterError, listed, suggest
-from wiesel.forks import check_polars_threads
 from wiesel.labels import LabelSpace, is_name
 from wiesel.lfs.ballots import ColumnVotes
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction
 from wiesel.tables import as_frame
+from wiesel.threads import check_polars_threads
 
 __all__ = ["LabelRule", "Rule", "build", "check_fields", "need_columns", "text_column", "true_rows"]
 

@@ -20,7 +20,7 @@ from wiesel.errors import (
 )
 from wiesel.lfs.loading import load_module
 from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
-from wiesel.nn.streams import seeded
+from wiesel.nn.stacking import seeded
 from wiesel.nn.taggers import BiLSTMTagger, LinearTagger
 
 __all__ = [

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from wiesel import errors
 from wiesel.errors import WieselError
-from wiesel.nn.streams import RandomStreams
+from wiesel.nn.stacking import RandomStreams
 
 __all__ = ["PartStreams", "PeerLost", "Worker"]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from wiesel.errors import ParameterError
 from wiesel.evaluation import Report
-from wiesel.evaluation.thresholds import threshold_curve
+from wiesel.evaluation.metrics import threshold_curve
 from wiesel.labels import ABSTAIN
 from wiesel.plots.drawing import COLORS, SOFT, add_legend, color_of, empty_figure
 from wiesel.row_ids import in_order_of

@@ -202,7 +202,7 @@ def _cleared(
     """Whether gold labels support voters that disagree with the others."""
     if not judged or found.kind not in ("spammer", "contrary"):
         return False
-    from wiesel.analysis.gold_findings import gold_findings
+    from wiesel.analysis.findings import gold_findings
 
     split = judged[0]
     _, trusted = gold_findings(votes[split], np.asarray(splits[split].gold))

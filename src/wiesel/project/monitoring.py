@@ -17,13 +17,13 @@ import polars as pl
 
 from wiesel.analysis.counts import wilson_interval
 from wiesel.errors import DataError, SavedModelError, listed
-from wiesel.features.term_counts import count_terms, count_words
+from wiesel.features.tfidf import count_terms, count_words
 from wiesel.labels import ABSTAIN
 from wiesel.project.bundle import Bundle
 from wiesel.project.predicting import predict_table
 from wiesel.project.training import TrainingSet
-from wiesel.report.page import whole_page
-from wiesel.report.tables import TableColumn, sortable_table
+from wiesel.report.charts import TableColumn, sortable_table
+from wiesel.report.sections import whole_page
 from wiesel.votes import VoteMatrix
 
 __all__ = ["DRIFT", "Check", "Drift", "monitor", "reference_statistics", "run_reference"]

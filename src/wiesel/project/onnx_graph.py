@@ -16,7 +16,7 @@ import numpy.typing as npt
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from wiesel.end_to_end.compiled import Compiled
-from wiesel.features.term_counts import word_pattern
+from wiesel.features.tfidf import word_pattern
 from wiesel.runtime import Predictor, category_text
 
 __all__ = ["OPSET", "onnx_feeds", "onnx_model"]

@@ -9,8 +9,7 @@ import polars as pl
 
 from wiesel.errors import DataError
 from wiesel.evaluation import Report, evaluate_proba
-from wiesel.evaluation.metrics import calibration_parts
-from wiesel.evaluation.thresholds import threshold_curve
+from wiesel.evaluation.metrics import calibration_parts, threshold_curve
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.project.runs import KeptRun
 

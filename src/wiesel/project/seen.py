@@ -1,5 +1,6 @@
 """Remembers which projects this user has run, because running a new project executes new code."""
 
+import hashlib
 import json
 import os
 import sys
@@ -12,7 +13,13 @@ from wiesel.project.settings import Project
 from wiesel.saving import write_file
 from wiesel.unfinished import locked
 
-__all__ = ["code_files", "remember", "state_file", "was_run"]
+__all__ = ["code_files", "project_overview", "remember", "state_file", "was_run"]
+
+_TASKS = {
+    "one label": "one label for each item",
+    "several labels": "several labels for each item",
+    "spans": "spans of texts",
+}
 
 
 def code_files(project: Project) -> list[Path]:
@@ -73,3 +80,54 @@ def _known() -> dict[str, Any]:
 def _number(file: Path) -> int:
     """Return the number of the folder: another folder at the same path has another one."""
     return file.resolve().parent.stat().st_ino
+
+
+def project_overview(project: Project) -> dict[str, Any]:
+    """Return the overview of a project as plain data.
+
+    `code` lists the files that a run would execute; `reads` lists the files it reads as data.
+    """
+    code = code_files(project)
+    return {
+        "name": project.name,
+        "file": str(project.file),
+        "classes": list(project.classes),
+        "task": _TASKS[project.task],
+        "method": list(project.methods),
+        "end_model": project.end_model.name,
+        "code": [_described("Python", file) for file in code],
+        "reads": [
+            _described(role, project.path(name))
+            for role, name in _sources(project)
+            if project.path(name) not in code
+        ],
+        "output": str(project.output_folder),
+    }
+
+
+def _sources(project: Project) -> list[tuple[str, str]]:
+    """Return the files and folders that the project names, each with its purpose."""
+    data, votes = project.data, project.votes
+    named = [
+        ("train rows", data.train),
+        ("dev rows", data.dev),
+        ("test rows", data.test),
+        ("data set", data.dataset),
+        *(("rules", file) for file in votes.lfs),
+        ("crowd answers", votes.answers),
+        ("votes", votes.file),
+        ("tokenizer", project.features.options.get("tokenizer")),
+    ]
+    kind, _, place = project.end_model.name.partition(":")
+    named += [("transformer", place)] if kind == "transformer" else []
+    return [(role, name) for role, name in named if isinstance(name, str)]
+
+
+def _described(role: str, file: Path) -> dict[str, Any]:
+    """Return a file with its size and digest; a missing file has neither."""
+    found: dict[str, Any] = {"role": role, "path": str(file), "bytes": None}
+    if file.is_file():
+        found["bytes"] = file.stat().st_size
+    if found["bytes"] is not None and role == "Python":
+        found["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found

@@ -27,7 +27,7 @@ from wiesel.project.settings import Project, located, option_tables
 from wiesel.project.vectors import Vectors
 from wiesel.saving import write_file
 from wiesel.tasks import OneLabelTask, Task, task_of
-from wiesel.training.progress import watching
+from wiesel.training.history import watching
 from wiesel.version import __version__
 
 __all__ = [

@@ -9,7 +9,7 @@ from wiesel.report.contents import (
     SliceRow,
     VoterRow,
 )
-from wiesel.report.page import report_html, whole_page, write_report
+from wiesel.report.sections import report_html, whole_page, write_report
 
 __all__ = [
     "BalanceRow",

@@ -9,9 +9,16 @@ import polars as pl
 from wiesel.aggregate import Aggregation
 from wiesel.analysis.table import UNKNOWN
 from wiesel.io import FilePath
-from wiesel.report.charts import figure, shares_table
-from wiesel.report.page import whole_page
-from wiesel.report.tables import TableColumn, bar, filter_field, percent_text, sortable_table
+from wiesel.report.charts import (
+    TableColumn,
+    bar,
+    figure,
+    filter_field,
+    percent_text,
+    shares_table,
+    sortable_table,
+)
+from wiesel.report.sections import whole_page
 from wiesel.saving import write_file
 
 __all__ = ["crowd_html", "write_crowd_report"]

@@ -1,6 +1,6 @@
 """The training loop and its data. Nothing here is specific to weak supervision."""
 
-from wiesel.nn.streams import seeded
+from wiesel.nn.stacking import seeded
 from wiesel.training.batches import Batch, Payload, TrainingData
 from wiesel.training.history import History
 from wiesel.training.inputs import Inputs, as_inputs

@@ -13,9 +13,8 @@ from wiesel.errors import TrainingError
 from wiesel.threads import fitting_threads
 from wiesel.training.batches import TrainingData
 from wiesel.training.engines import TrainingEngine, TrainingJob
-from wiesel.training.history import History
+from wiesel.training.history import History, progress_bar
 from wiesel.training.objective import Objective, Record, TrainOptions, check_losses
-from wiesel.training.progress import progress_bar
 from wiesel.training.state import Member, TrainingState, single_state, stacked_state
 from wiesel.training.validation import Validation, predict_logits, proba_of
 

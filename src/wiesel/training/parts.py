@@ -19,8 +19,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from wiesel.errors import ParameterError
 from wiesel.nn.end_models import Dropout
-from wiesel.nn.stacking import StackedBatchNorm, count_batch, flat, items_first, members_first
-from wiesel.nn.streams import set_seed
+from wiesel.nn.stacking import (
+    StackedBatchNorm,
+    count_batch,
+    flat,
+    items_first,
+    members_first,
+    set_seed,
+)
 from wiesel.nn.workers import PartStreams, Worker
 from wiesel.training.batches import Batch, StackedItems, TrainingData, batch_bounds, shuffled
 from wiesel.training.checkpoint import (

@@ -18,12 +18,10 @@ import torch
 
 from wiesel.errors import FeatureError, MissingExtraError, ParameterError, TrainingError
 from wiesel.io.ray_session import Mailbox, load_ray, ray_session
-from wiesel.nn.stacking import stack_modules
-from wiesel.nn.streams import RandomStreams
+from wiesel.nn.stacking import RandomStreams, stack_modules
 from wiesel.parameters import check_number
 from wiesel.training.engines import TrainingJob
-from wiesel.training.history import History
-from wiesel.training.progress import progress_bar
+from wiesel.training.history import History, progress_bar
 from wiesel.training.ray_worker import train_part
 
 __all__ = ["RayTrain"]

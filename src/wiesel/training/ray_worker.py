@@ -6,9 +6,9 @@ from typing import Any
 from wiesel.errors import TrainingError, WieselError
 from wiesel.nn.workers import PeerLost, Worker
 from wiesel.training.engines import TrainingJob
+from wiesel.training.history import watching
 from wiesel.training.loop import run
 from wiesel.training.parts import PartState, state_of_part
-from wiesel.training.progress import watching
 
 __all__ = ["train_part"]
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from wiesel.errors import TrainingError
-from wiesel.nn.stacking import share_tensors, stack_modules
-from wiesel.nn.streams import RandomStreams
+from wiesel.nn.stacking import RandomStreams, share_tensors, stack_modules
 from wiesel.training.batches import Batch, StackedItems, TrainingData, shuffled
 from wiesel.training.checkpoint import (
     Checkpoint,
@@ -20,8 +19,15 @@ from wiesel.training.checkpoint import (
     write_checkpoint,
 )
 from wiesel.training.history import History, mean_record
-from wiesel.training.objective import Objective, Record, TrainOptions, resolve_device
-from wiesel.training.optimizer import FlatParameters, FusedAdam, OwnOptimizer
+from wiesel.training.objective import (
+    FlatParameters,
+    FusedAdam,
+    Objective,
+    OwnOptimizer,
+    Record,
+    TrainOptions,
+    resolve_device,
+)
 
 __all__ = ["NOTHING_TO_TRAIN", "Member", "TrainingState", "single_state", "stacked_state"]
 

@@ -8,7 +8,7 @@ from benchmarks import stacks, threads
 from benchmarks.bare_steps import BareSteps
 from benchmarks.stack_parts import time_parts
 
-from wiesel.training.optimizer import FusedAdam
+from wiesel.training.objective import FusedAdam
 
 
 def line(case: str, cpu: tuple[float, float], wall: tuple[float, float]) -> dict[str, object]:

@@ -22,7 +22,7 @@ from wiesel import (
     load_model,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.diagnosis import warn_if_collapsed
+from wiesel.end_to_end.plan import warn_if_collapsed
 from wiesel.end_to_end.together import fit_together
 from wiesel.errors import CollapseWarning, ParameterError, SavedModelError, WieselWarning
 from wiesel.evaluation import supported_threshold

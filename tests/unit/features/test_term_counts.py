@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 
-from wiesel.features import term_counts, tfidf
-from wiesel.features.term_counts import count_terms, count_words
-from wiesel.features.tfidf import main_directions
+from wiesel.features import tfidf
+from wiesel.features.tfidf import count_terms, count_words, main_directions
 
 # A final sigma, a dotted capital I, combining marks, fractions, other joiners, half a character.
 STRANGE = [
@@ -49,7 +48,7 @@ def test_blocks_of_texts_are_counted_as_one(monkeypatch: pytest.MonkeyPatch) -> 
     texts = [f"w{k % 7} w{k % 5} w{k % 3} w{k % 3}" for k in range(50)]
     words, counts = count_words(texts, 8, 4)
     known = count_terms(texts, words)
-    monkeypatch.setattr(term_counts, "_BLOCK", 8)
+    monkeypatch.setattr(tfidf, "_BLOCK", 8)
     in_blocks, block_counts = count_words(texts, 8, 4)
     assert in_blocks == words
     assert (block_counts != counts).nnz == 0

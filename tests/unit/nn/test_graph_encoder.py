@@ -7,8 +7,7 @@ import torch
 from wiesel.errors import ParameterError
 from wiesel.nn import GraphEncoder, GraphLayers, NodeShape, encode_votes, graph_encoder
 from wiesel.nn.graph_encoder import _by_voter
-from wiesel.nn.stacking import stack_modules
-from wiesel.nn.streams import RandomStreams
+from wiesel.nn.stacking import RandomStreams, stack_modules
 from wiesel.training import seeded
 
 QUIET = GraphLayers(width=8, dropout=0.0)

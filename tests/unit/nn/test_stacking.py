@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from wiesel.nn.end_models import Dropout
-from wiesel.nn.stacking import stack_modules
-from wiesel.nn.streams import RandomStreams
+from wiesel.nn.stacking import RandomStreams, stack_modules
 from wiesel.training import seeded
 
 LAYERS = {

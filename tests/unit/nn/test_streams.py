@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from wiesel.nn.streams import seeded, set_seed
+from wiesel.nn.stacking import seeded, set_seed
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**40])

@@ -13,7 +13,7 @@ import torch
 import wiesel as ws
 from wiesel.errors import DataError, FeatureError, ParameterError, SavedModelError
 from wiesel.features import Standardizer, TabularFeatures, TextFeatures
-from wiesel.features.term_counts import _WORD
+from wiesel.features.tfidf import _WORD
 from wiesel.multilabel import MultiLabelVotes
 from wiesel.nn import LSTM, MLP, Linear
 from wiesel.project.bundle import load_bundle

@@ -8,7 +8,7 @@ import torch
 
 from wiesel import MajorityVote, TwoStage
 from wiesel.datasets import make_features, make_votes
-from wiesel.nn.streams import RandomStreams
+from wiesel.nn.stacking import RandomStreams
 from wiesel.training import batches
 from wiesel.training.batches import shuffled
 

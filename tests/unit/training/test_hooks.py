@@ -14,7 +14,7 @@ from wiesel import Committee, MajorityVote, Supervised, TwoStage, WeaSEL
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import ParameterError, TrainingError
 from wiesel.training import RayTrain, TrainingHooks, cosine
-from wiesel.training.optimizer import FusedAdam
+from wiesel.training.objective import FusedAdam
 
 VOTES, GOLD = make_votes(96, n_voters=5, seed=1)
 X = make_features(GOLD, n_features=3, seed=1).astype(np.float32)

@@ -2,10 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from wiesel.nn.stacking import stack_modules
-from wiesel.nn.streams import RandomStreams
+from wiesel.nn.stacking import RandomStreams, stack_modules
 from wiesel.training import seeded
-from wiesel.training.optimizer import FlatParameters, FusedAdam
+from wiesel.training.objective import FlatParameters, FusedAdam
 
 
 def network() -> nn.Module:

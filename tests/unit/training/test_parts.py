@@ -19,9 +19,9 @@ from wiesel.nn import MLP
 from wiesel.nn.end_models import Dropout
 from wiesel.nn.workers import PeerLost, Worker
 from wiesel.training.engines import TrainingJob
+from wiesel.training.history import watching
 from wiesel.training.loop import run
 from wiesel.training.parts import state_of_part
-from wiesel.training.progress import watching
 from wiesel.training.state import single_state, stacked_state
 from wiesel.training.validation import predict_logits, proba_of
 

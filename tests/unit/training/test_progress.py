@@ -1,7 +1,7 @@
 import sys
 from types import ModuleType, SimpleNamespace
 
-from wiesel.training.progress import in_notebook, line_html, progress_bar
+from wiesel.training.history import in_notebook, line_html, progress_bar
 
 
 def test_a_terminal_of_ipython_is_no_notebook(monkeypatch):
@@ -30,7 +30,7 @@ def test_the_line_of_a_notebook_shows_the_share_that_is_done(monkeypatch):
         update=lambda bundle, raw: shown.append(bundle),
     )
     monkeypatch.setattr("IPython.display.DisplayHandle", lambda: handle)
-    monkeypatch.setattr("wiesel.training.progress.in_notebook", lambda: True)
+    monkeypatch.setattr("wiesel.training.history.in_notebook", lambda: True)
     with progress_bar(8, 2, None) as show:
         show({"epoch": 6, "loss": 0.25, "agreement": 1})
     assert [bundle["text/plain"].partition(" in ")[0] for bundle in shown] == [

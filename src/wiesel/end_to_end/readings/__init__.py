@@ -1,7 +1,11 @@
 """Label models that learn the evidence of every vote from features or gold labels."""
 
-from wiesel.end_to_end.readings.base import EvidenceLabelModel
-from wiesel.end_to_end.readings.feature_models import FeatureChecked, FeatureEM, FeatureLabelModel
+from wiesel.end_to_end.readings.base import (
+    EvidenceLabelModel,
+    FeatureChecked,
+    FeatureEM,
+    FeatureLabelModel,
+)
 from wiesel.end_to_end.readings.gold_weighted import GoldWeighted
 from wiesel.end_to_end.readings.stacked import Stacked
 from wiesel.registry import Method, Registry

@@ -7,19 +7,43 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.end_to_end.linear_models import CrossFit
-from wiesel.errors import FeatureError, ParameterError
+from wiesel.end_to_end.linear_models import CrossFit, LinearModel
+from wiesel.errors import FeatureError, ParameterError, WieselWarning, warn_user
 from wiesel.label_models import ClassBalance, LabelModel
-from wiesel.label_models.vote_products import item_scores, normalize_rows
+from wiesel.label_models.majority_vote import vote_balance
+from wiesel.label_models.vote_products import (
+    alignment_offsets,
+    class_shares,
+    item_scores,
+    normalize_rows,
+    vote_totals,
+)
+from wiesel.labels import class_prior
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
 from wiesel.threads import one_thread
 from wiesel.training import Inputs, as_inputs
 from wiesel.votes import VoteMatrix, VoteSource, require_votes
 
-__all__ = ["Array", "EvidenceLabelModel", "SideInformation"]
+__all__ = [
+    "Array",
+    "EvidenceLabelModel",
+    "FeatureChecked",
+    "FeatureEM",
+    "FeatureLabelModel",
+    "SideInformation",
+]
 
 Array = npt.NDArray[np.float64]
+_SMALLEST_FACTOR = 0.1
+"""No factor of a probability is smaller, so that neither a vote nor the features rule out a
+class."""
+_SMALLEST_SHARE = 1e-4
+_PSEUDO_VOTES = 10.0
+"""Voters with few votes are shrunk by so many further votes: toward the average voter (FeatureEM),
+or toward votes on which the features carry no information (FeatureChecked)."""
+_GAIN = 0.5
+"""How far an average vote moves the probability of its class from the class balance to 1."""
 
 
 class SideInformation(NamedTuple):
@@ -158,3 +182,188 @@ def _inputs_of(X: Any, votes: VoteMatrix) -> Inputs | None:
             "the same items in the same order."
         )
     return inputs
+
+
+@dataclass(eq=False, kw_only=True)
+class FeatureLabelModel(EvidenceLabelModel):
+    """A label model that learns from the votes and from the features of the same items.
+
+    The soft labels q start from the vote shares. Every round fits a linear model f of q to the
+    features, estimates the evidence of every vote again, and computes the next q from both::
+
+        q(c | x, votes) = (1 + f_c(x) / P(c)) * prod_j (P(c | j votes v) / P(c))^(n^-power) * e^b_c
+
+    normalized, where n is the number of votes on the item. No factor is less than 0.1, and b_c
+    makes the class shares equal the class balance. For vectors of at most 100 numbers, f also reads
+    300 random ReLU units of them, if these predict the vote shares of held-out items better.
+    """
+
+    rounds: int = 3
+    """The number of rounds of fitting the linear model and the voters."""
+
+    coefficients_: Array = field(init=False, repr=False)
+    """(n_features + n_units, n_classes): the coefficients of the features, and of their random
+    units if there are any, in the first factor."""
+    intercept_: Array = field(init=False, repr=False)
+    """The first factor if all features and units are 0."""
+    units_: Array | None = field(init=False, repr=False)
+    """(n_features + 1, n_units): the weights and offsets of the random units; None without them."""
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_number(self, "rounds", self.rounds, low=1, whole=True)
+
+    def _fit_evidence(
+        self, votes: VoteMatrix, class_balance: Array | None, side: SideInformation
+    ) -> Array:
+        if side.inputs is None:
+            raise FeatureError(f"{type(self).__name__} needs the features: fit(votes, X=X).")
+        self.class_balance_ = vote_balance(votes) if class_balance is None else class_balance
+        soft_labels = class_shares(votes, class_prior(votes.labels, None), np.ones(votes.n_voters))
+        linear = side.linear_models
+        if linear is None:
+            linear = CrossFit.of(side.inputs, np.flatnonzero(votes.covered), soft_labels)
+        for _ in range(self.rounds):
+            soft_labels = self._fit_round(votes, linear, soft_labels)
+        return soft_labels
+
+    def _fit_round(self, votes: VoteMatrix, linear: CrossFit | None, soft_labels: Array) -> Array:
+        """Fit the learned attributes to the soft labels; return the next soft labels."""
+        n_classes = votes.n_classes
+        shares = np.maximum(soft_labels[votes.covered].mean(axis=0), _SMALLEST_SHARE)
+        held_out = in_sample = np.zeros_like(soft_labels)
+        self.coefficients_, self.intercept_ = np.zeros((0, n_classes)), np.ones(n_classes)
+        self.units_ = None
+        if linear is not None:
+            held_out, in_sample, model = linear.fit(soft_labels - shares)
+            self.coefficients_ = model.coefficients / shares
+            self.intercept_, self.units_ = 1 + model.intercept / shares, model.units
+        proba = self._class_given_vote(votes, soft_labels, held_out, shares)
+        self.evidence_ = _log_factor(proba / shares)
+        # The linear model has predicted these items: the features are not read again.
+        scores = super()._scores(votes, None) + _log_factor(1 + in_sample / shares)
+        self.offsets_ = alignment_offsets(self.class_balance_, scores[votes.covered])
+        return self._soft_labels(votes, scores + self.offsets_)
+
+    @abstractmethod
+    def _class_given_vote(
+        self, votes: VoteMatrix, soft_labels: Array, held_out: Array, shares: Array
+    ) -> Array:
+        """Return P(c | j votes v): (n_voters, voted, class); bounds are applied to it later.
+
+        `held_out` are the out-of-fold predictions of the linear model for the soft labels minus
+        their class shares P(c), which are `shares`.
+        """
+
+    def _scores(self, votes: VoteMatrix, inputs: Inputs | None) -> Array:
+        scores = super()._scores(votes, inputs)
+        if inputs is not None and len(self.coefficients_):
+            scores += _log_factor(self._linear_model.predict(inputs))
+        return scores
+
+    def check_learned(self) -> None:
+        """Raise ValueError if the linear model has wrong shapes, NaN or infinite numbers."""
+        model = self._linear_model
+        if not len(model.coefficients):
+            return
+        # NaN and infinity remain visible: times 0 they are NaN.
+        with np.errstate(invalid="ignore"):
+            factor = model.predict(as_inputs(np.zeros((1, model.width))))
+        if factor.shape != (1, len(self.labels_)) or not np.isfinite(factor).all():
+            raise ValueError(f"its answer to features is {factor!r:.80}")
+
+    @property
+    def _linear_model(self) -> LinearModel:
+        return LinearModel(self.coefficients_, self.intercept_, self.units_)
+
+
+@dataclass(eq=False, kw_only=True)
+class FeatureEM(FeatureLabelModel):
+    """A few rounds of EM over the votes and a linear model of the features.
+
+    As in Raykar et al. (2010), the features give a prior for the soft label of an item, and the
+    meaning of a vote is estimated from the soft labels q of the items on which it was cast::
+
+        P(c | j votes v) = (sum_{i: j votes v} q_i(c) + 10 P(c | vote v)) / (n_jv + 10)
+
+    where P(c | vote v) is the estimate from all voters. There are three differences: the linear
+    model is a ridge regression, voters with few votes are shrunk toward the average of all voters,
+    and there are only three rounds. Images and token ids are converted to vectors. Without vectors
+    only the voters are learned, as in Dawid and Skene's model.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(500, n_voters=4)
+    >>> X = make_features(gold, n_features=4)
+    >>> FeatureEM().fit(votes, X=X).predict_proba(votes, X).shape
+    (500, 2)
+    """
+
+    def _class_given_vote(
+        self, votes: VoteMatrix, soft_labels: Array, held_out: Array, shares: Array
+    ) -> Array:
+        n_classes = votes.n_classes
+        cast = vote_totals(votes)[:, :, None]
+        counts = np.asarray(votes.one_hot().T @ soft_labels).reshape(-1, n_classes, n_classes)
+        # A class without votes carries no information: it gets the class shares.
+        pooled = (counts.sum(axis=0) + shares) / (cast.sum(axis=0) + 1)
+        proba: Array = (counts + _PSEUDO_VOTES * pooled) / (cast + _PSEUDO_VOTES)
+        return proba
+
+
+@dataclass(eq=False, kw_only=True)
+class FeatureChecked(FeatureLabelModel):
+    """Votes weighted by how well a linear model of the features confirms them.
+
+    Let l_jv(c) be the mean prediction of a linear model for class c on the items where voter j
+    votes v, minus its mean over all items, shrunk toward 0 by ten pseudo-votes. The linear model
+    never predicts an item it was fitted on, so no voter confirms itself::
+
+        P(c | j votes v) = P(c) + s * l_jv(c)
+
+    where s makes an average vote move its class half of the way from P(c) to 1. Voters need not
+    overlap. Images and token ids are converted to vectors. Without vectors, or if
+    they confirm the votes no better than chance, every vote counts the same, with a warning.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(500, n_voters=4)
+    >>> X = make_features(gold, n_features=4)
+    >>> FeatureChecked().fit(votes, X=X).predict_proba(votes, X).shape
+    (500, 2)
+    """
+
+    confirmed_: bool = field(init=False, repr=False)
+    """Whether the features confirm the votes better than chance."""
+
+    def _fit_evidence(
+        self, votes: VoteMatrix, class_balance: Array | None, side: SideInformation
+    ) -> Array:
+        soft_labels = super()._fit_evidence(votes, class_balance, side)
+        if not self.confirmed_:
+            warn_user(
+                "The features do not confirm the votes, so every vote counts the same.",
+                WieselWarning,
+            )
+        return soft_labels
+
+    def _class_given_vote(
+        self, votes: VoteMatrix, soft_labels: Array, held_out: Array, shares: Array
+    ) -> Array:
+        counts = vote_totals(votes).ravel()
+        covered = held_out[votes.covered]
+        lift = votes.one_hot().T @ held_out - np.outer(counts, covered.mean(axis=0))
+        lift /= (counts + _PSEUDO_VOTES)[:, None]
+        voted = np.tile(np.arange(votes.n_classes), votes.n_voters)
+        confirmed = np.average(lift[np.arange(len(lift)), voted], weights=counts)
+        # Uninformative features confirm votes by chance.
+        self.confirmed_ = bool(confirmed > 2 * covered.std() / np.sqrt(len(covered)))
+        if self.confirmed_:
+            scale = _GAIN * (1 - np.average(shares[voted], weights=counts)) / confirmed
+            proba = shares + scale * lift
+        else:
+            proba = np.eye(votes.n_classes)[voted]
+        return proba.reshape(votes.n_voters, votes.n_classes, votes.n_classes)
+
+
+def _log_factor(factor: Array) -> Array:
+    logarithm: Array = np.log(np.maximum(factor, _SMALLEST_FACTOR))
+    return logarithm

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.diagnosis import voter_record
+from wiesel.end_to_end.plan import voter_record
 from wiesel.end_to_end.vote_payloads import DenseVotes
 from wiesel.nn.encoders import Encoding, VoteEncoder, encode_votes
 from wiesel.nn.end_models import logits_of
