@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.compare import Judged, score_table
-from wiesel.gold import RANDOM, Gold
 from wiesel.io import FilePath, matching_files
 from wiesel.io.files import table_format
 from wiesel.labels import ABSTAIN
@@ -106,23 +105,6 @@ class ProjectKind(ABC):
         found = (data.vectors.by_split["dev"], data.truth["dev"])
         return found if data.dev_votes is None else (*found, data.dev_votes)
 
-    def gold(self, data: "TrainingSet") -> Any:
-        """Return the labels of dev, a random sample, and of train; None without any."""
-        dev, own = self.validation(data), data.train_gold
-        rows = np.empty(0, dtype=np.int64) if own is None else np.flatnonzero(self.known(own.y))
-        if own is None or not len(rows):
-            return None if dev is None else Gold.of(dev)
-        X, y, votes = taken(data.vectors.train, rows), own.y[rows], data.votes[rows]
-        chosen = [own.chosen[row] for row in rows.tolist()]
-        if dev is None:
-            return Gold(y, X, votes, chosen)
-        return Gold(
-            np.concatenate([dev[1], y]),
-            _joined(dev[0], X),
-            data.task.joined_votes([dev[2], votes]) if len(dev) == 3 else None,
-            [RANDOM] * len(dev[1]) + chosen,
-        )
-
     def known(self, gold: Any) -> npt.NDArray[np.bool_]:
         """Return whether some label of each row is known."""
         cells = np.asarray(gold)
@@ -210,12 +192,6 @@ class ProjectKind(ABC):
     @abstractmethod
     def shown(self, outcome: "Outcome") -> list[str]:
         """Return what the command line prints."""
-
-
-def _joined(first: Any, second: Any) -> Any:
-    if isinstance(first, dict):
-        return {name: np.concatenate([part, second[name]]) for name, part in first.items()}
-    return np.concatenate([first, second])
 
 
 def kind_of(project: Project) -> ProjectKind:

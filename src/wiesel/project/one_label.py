@@ -146,7 +146,7 @@ class OneLabelProject(ProjectKind):
         right = gold[gold != ABSTAIN] == data.labels.index(name)
         found = [(Judged(f"always {name!r}", seed, 0.0, self.figures(report), right), report)]
         start = time.perf_counter()
-        proba = _logistic(data, self.gold(data), split)
+        proba = _logistic(data, data.gold(), split)
         if proba is not None:
             seconds, title = time.perf_counter() - start, f"{LABELS_ALONE}: logistic"
             report = evaluate_proba(proba, gold, data.labels, n_resamples=_RESAMPLES)
@@ -184,7 +184,7 @@ class OneLabelProject(ProjectKind):
             "uncertain": outcome.uncertain,
             "references": outcome.known_rows(outcome.reference_rows),
             "verdict": outcome.verdict or None,
-            "labels": 0 if (gold := self.gold(data)) is None else len(gold),
+            "labels": 0 if (gold := data.gold()) is None else len(gold),
             "against_majority_vote": outcome.paired.to_dict() if outcome.paired else None,
         }
 

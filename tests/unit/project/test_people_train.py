@@ -97,7 +97,7 @@ def test_sets_of_labels_are_learned_and_random_ones_are_the_dev_rows(sets):
     # The random rows are the dev rows, so only the other one is a label of the training rows.
     known = np.flatnonzero((data.train_gold.y >= 0).any(axis=1))
     assert (known.tolist(), data.train_gold.y[0].tolist()) == ([0], [1, 0])
-    gold = data.kind.gold(data)
+    gold = data.gold()
     assert len(gold) == 12
     assert gold.chosen == ["random"] * 11 + ["workbench"]
     assert gold.votes.n_items == 12
