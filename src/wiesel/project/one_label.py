@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from wiesel.analysis import Table, summarize
-from wiesel.compare import LABELS_ALONE, Judged, logistic_proba, score_table, without_labels
+from wiesel.compare import Judged, logistic_proba, score_table
 from wiesel.end_to_end.fine_tuning import gold_folds
 from wiesel.evaluation import Report, commonest_class, compare_paired_proba, evaluate_proba
+from wiesel.evaluation.comparison import LABELS_ALONE, without_labels
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.gold import Gold
 from wiesel.io import Split, write_votes

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.table import Table
+from wiesel.analysis.table import Table, percent, text
 from wiesel.catalog import load_model
 from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end.base import ExplainedModel
 from wiesel.errors import (
     DataError,
     ParameterError,
@@ -48,6 +49,7 @@ from wiesel.spans import (
     voter_table,
     write_doccano,
 )
+from wiesel.spans.decoding import spans_of_proba
 from wiesel.tasks import SpansTask
 
 if TYPE_CHECKING:
@@ -57,6 +59,10 @@ __all__ = ["SpansProject", "evaluate_documents", "load_tagger"]
 
 _SHOWN, _IN_REPORT = 3, 40
 """How many marked texts the command line and the report show."""
+_OF_VOTES = (
+    "The votes alone, on the same documents: where span functions can be applied to new texts, and "
+    "find more than the tagger, their spans are the better ones."
+)
 _STYLE = "<style>mark{border-radius:.25em;padding:.1em .2em;color:#111}sub{font-size:.65em}</style>"
 
 
@@ -239,6 +245,7 @@ class SpansProject(ProjectKind):
             parts.append("There are no gold spans to evaluate on.")
         else:
             parts += [table.to_text(), str(outcome.reports[outcome.main.method][split])]
+            parts.append(f"{_OF_VOTES}\n{_of_votes(outcome, split).to_text()}")
         return [*parts, "\n".join(map(str, _marked(outcome, _SHOWN)))]
 
 
@@ -292,6 +299,25 @@ def _marked(outcome: "Outcome", limit: int) -> list[MarkedText]:
     return explain_spans(votes, [found[k] for k in chosen])
 
 
+def _of_votes(outcome: "Outcome", split: str) -> Table:
+    """The quality of the votes alone, which read their lists of names on these documents, too."""
+    data, main = outcome.data, outcome.main
+    votes, documents = data.votes_by_split[split], data.splits[split]
+    found = {"majority vote": votes.majority()}
+    if isinstance(main.model, ExplainedModel):
+        proba = main.model.soft_labels(documents, votes)
+        found[f"soft labels of {main.method}"] = spans_of_proba(proba, documents, data.labels)
+    rows = []
+    for name, spans in found.items():
+        report = evaluate_spans(data.truth[split], spans, documents, data.labels.names)
+        exact, overlap_f1 = report.exact["all"], report.overlap["all"].f1
+        rows.append((name, exact.precision, exact.recall, exact.f1, overlap_f1))
+    shown = ("precision", "recall", "F1", "overlap F1")
+    frame = pl.DataFrame(rows, schema=["votes alone", *shown], orient="row")
+    frame = frame.with_columns(pl.col(shown).fill_nan(None))
+    return Table(frame, (text("votes alone"), *map(percent, shown)))
+
+
 def _summary(outcome: "Outcome") -> str:
     data, main, votes = outcome.data, outcome.main, outcome.data.votes
     kept = main.model.history_.best_epoch
@@ -314,4 +340,5 @@ def _quality(outcome: "Outcome") -> str:
     intro = f"<p>Evaluated on {n_documents:,} {escape(split)} documents with gold spans.</p>"
     main = outcome.reports[outcome.main.method][split]
     by_label = f"<p>{escape(outcome.main.method)}, label by label:</p>"
-    return intro + outcome.table.to_html() + by_label + main.table.to_html()
+    tables = intro + outcome.table.to_html() + by_label + main.table.to_html()
+    return f"{tables}<p>{escape(_OF_VOTES)}</p>{_of_votes(outcome, split).to_html()}"

@@ -9,13 +9,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from wiesel.catalog import load_model, method
-from wiesel.compare import build_method, without_labels
+from wiesel.compare import build_method
 from wiesel.end_to_end import Committee, EndToEndModel, TwoStage
 from wiesel.end_to_end.checks import is_classifier
 from wiesel.end_to_end.plan import votes_fingerprint
 from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import SavedModelError
+from wiesel.evaluation.comparison import without_labels
 from wiesel.gold import RANDOM, Gold
 from wiesel.label_models import LabelModel
 from wiesel.lfs.fingerprints import digest

@@ -1,5 +1,6 @@
 """Results: metrics that link to their rows, blame for errors, and a comparison of two runs."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from wiesel.project.labels import missing_dev_labels
 from wiesel.project.next_steps import NextStep, next_steps
 from wiesel.project.rows import part_of, positions
 from wiesel.project.run_views import RunView, view_run
-from wiesel.project.runs import KeptRun, compare_runs, kept_runs
+from wiesel.project.runs import KeptRun, compare_runs, effort_curves, kept_runs
 from wiesel.votes import VoteMatrix
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
@@ -143,6 +144,7 @@ class ResultsPage:
                 else:
                     self._figures(report)
                     self._beside()
+                    self._effort()
                     self._confusion(view, report)
                     self._classes(view, report)
                     self._calibration(view, report)
@@ -252,6 +254,14 @@ class ResultsPage:
                         for name in self.beside:
                             words(_with_limits(row, name), "w-number", tag="td")
                         words(_apart(row), "w-number", tag="td")
+
+    def _effort(self) -> None:
+        """Show what labels have bought so far: the accuracy of each run against its labels."""
+        found = effort_curves(list(self.runs.values()), self._metrics().get("judged_on"))
+        if len(found.get("votes and labels", [])) > 1:
+            with card("What your labels bought: accuracy by the number of labels"):
+                chart = ui.echart(_lines(found, {}, {"scale": True})).classes("effort-chart")
+                chart.style("height: 240px; width: 100%")
 
     def _figures(self, report: Any) -> None:
         heads = (("figure", False), ("value", True), ("95 % interval", True))
@@ -562,21 +572,32 @@ def _apart(row: dict[str, Any]) -> str:
 
 
 def _threshold_options(points: list[Any]) -> dict[str, Any]:
+    found = {
+        name: [(round(p.threshold, 4), getattr(p, name)) for p in points]
+        for name in ("precision", "recall", "f1")
+    }
+    return _lines(found, {"max": 1}, {"min": 0})
+
+
+def _lines(
+    found: Mapping[str, Sequence[tuple[float, float]]], x: dict[str, Any], y: dict[str, Any]
+) -> dict[str, Any]:
+    """The options of a chart of lines, each with points (x, y) and a name."""
     return {
         "animation": False,
         "color": COLORS,
         "grid": {"left": 40, "right": 10, "top": 30, "bottom": 26},
         "legend": {"top": 0, "textStyle": {"color": GRAY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
-        "xAxis": {"type": "value", "min": 0, "max": 1, **AXIS},
-        "yAxis": {"type": "value", "min": 0, "max": 1, **AXIS},
+        "xAxis": {"type": "value", "min": 0, **x, **AXIS},
+        "yAxis": {"type": "value", "max": 1, **y, **AXIS},
         "series": [
             {
                 "name": name,
                 "type": "line",
                 "symbolSize": 7,
-                "data": [[round(p.threshold, 4), round(getattr(p, name), 4)] for p in points],
+                "data": [[place, round(value, 4)] for place, value in own],
             }
-            for name in ("precision", "recall", "f1")
+            for name, own in found.items()
         ],
     }
