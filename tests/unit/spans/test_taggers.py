@@ -346,3 +346,16 @@ def test_the_command_says_in_one_line_what_is_wrong(tmp_path, monkeypatch):
     assert wrong.exit_code == 1
     assert "text" in wrong.output
     assert "Traceback" not in wrong.output
+
+
+def test_the_logits_of_a_linear_tagger_are_sums_of_rows_and_padding_adds_none():
+    tagger = LinearTagger(2, rows=8, window=0)
+    with torch.no_grad():
+        tagger.tables[0].weight.copy_(torch.arange(16.0).view(8, 2) ** 2)
+        tagger.bias.copy_(torch.tensor([0.5, -0.5]))
+    rows = tagger.tables[0].weight
+    # Number 10 is in row 3, as rows 1 to 7 serve all numbers but 0, which is padding.
+    words, grams = torch.tensor([[3, 10, 7]]), torch.tensor([[[2, 0], [0, 0], [1, 6]]])
+    found = tagger({"words": words, "grams": grams, "mask": words > 0})
+    expected = torch.stack([rows[3] + rows[2], rows[3], rows[7] + rows[1] + rows[6]]) + tagger.bias
+    assert torch.allclose(found[0], expected)
