@@ -301,7 +301,7 @@ def _fit(data: TrainingSet, name: str, model: EndToEndModel) -> None:
     X: Any = data.vectors.train
     if name == DEV_GOLD:
         # Rows that are trained on must not choose the epoch as well.
-        labels = data.gold()
+        labels: Any = data.gold()
         model.fit(labels.X, labels.y)
         return
     held_out = data.kind.validation(data)
