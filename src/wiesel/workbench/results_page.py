@@ -42,10 +42,8 @@ _CLASSES = 25
 """More classes are shown on request, the worst first."""
 _LISTED = 12
 _BEYOND_CHANCE = 0.05
-_CONFIDENCE = (
-    "Confidence is the probability of the predicted class. In binary tasks it can be below 50 % "
-    "if the decision threshold is not 50 %."
-)
+_CONFIDENCE = """Confidence is the probability of the predicted class. In binary tasks it can be \
+below 50 % if the decision threshold is not 50 %."""
 _GO = {
     "train": ("train", "/train"),
     "label": ("label", "/label?way=random"),
@@ -64,8 +62,7 @@ _FILES = {
 class ResultsPage:
     """One run, and the rows behind its metrics."""
 
-    beside: tuple[str, ...] = ("accuracy", "macro_f1", "auc")
-    """The figures of other methods."""
+    beside: tuple[str, ...] = ("accuracy", "macro_f1", "auc")  # the figures of other methods
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
@@ -95,9 +92,9 @@ class ResultsPage:
                     "flat dense no-caps"
                 )
             ui.button("Download model", on_click=self._download_model).props("flat dense no-caps")
-            if self.desk.space.has_map:  # the tools get one class for each row
-                send = ui.button("Send to an annotation tool", on_click=self._send)
-                send.props("flat dense no-caps").classes("send-rows")
+            send = ui.button("Send to an annotation tool", on_click=self._send)
+            send.props("flat dense no-caps").classes("send-rows")
+            send.set_visibility(self.desk.space.has_map)  # the tools get a class for each row
         self.place = ui.element("div").classes("results").style("min-height: 400px; width: 100%")
         ui.timer(0.01, self.refresh, once=True)
 
