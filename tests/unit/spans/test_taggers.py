@@ -349,7 +349,7 @@ def test_the_command_says_in_one_line_what_is_wrong(tmp_path, monkeypatch):
 
 
 def test_the_logits_of_a_linear_tagger_are_sums_of_rows_and_padding_adds_none():
-    tagger = LinearTagger(2, rows=8, window=0)
+    tagger = LinearTagger(2, rows=8, window=0, step=2.0)
     with torch.no_grad():
         tagger.tables[0].weight.copy_(torch.arange(16.0).view(8, 2) ** 2)
         tagger.bias.copy_(torch.tensor([0.5, -0.5]))
@@ -358,4 +358,4 @@ def test_the_logits_of_a_linear_tagger_are_sums_of_rows_and_padding_adds_none():
     words, grams = torch.tensor([[3, 10, 7]]), torch.tensor([[[2, 0], [0, 0], [1, 6]]])
     found = tagger({"words": words, "grams": grams, "mask": words > 0})
     expected = torch.stack([rows[3] + rows[2], rows[3], rows[7] + rows[1] + rows[6]]) + tagger.bias
-    assert torch.allclose(found[0], expected)
+    assert torch.allclose(found[0], 2.0 * expected)
