@@ -1,11 +1,13 @@
 """A project whose labels are of parts of texts: votes on tokens, taggers, marked texts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis.table import Table, percent, text
@@ -20,10 +22,13 @@ from wiesel.errors import (
     listed,
     warn_user,
 )
-from wiesel.io import FilePath, existing_file, explained
+from wiesel.gold import Gold
+from wiesel.io import FilePath, Split, existing_file, explained
+from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
 from wiesel.project.bundle import Bundle
 from wiesel.project.kinds import OneItem, ProjectKind
+from wiesel.project.labels import OF_WORKBENCH, labeled_gold, missing_dev_labels
 from wiesel.project.reporting import paragraphs, reproduce, training
 from wiesel.project.rows import SPLITS, ProjectRows, find_id
 from wiesel.project.settings import Project, located
@@ -111,6 +116,34 @@ class SpansProject(ProjectKind):
             warn_user(message, WieselWarning)
         return ProjectRows(labels, splits, truth, lfs)
 
+    def with_labels_of_people(self, project: Project, rows: ProjectRows) -> ProjectRows:
+        """Return the documents with the spans that people marked: dev texts, and what is learned.
+
+        The spans of texts drawn at random choose the epoch if the project names no dev file.
+        """
+        train: Documents = rows.splits["train"]
+        split = Split(pl.DataFrame({"id": train.ids}), np.full(len(train), ABSTAIN))
+        given = labeled_gold(project, split, rows.labels)
+        splits, truth = dict(rows.splits), dict(rows.truth)
+        if "dev" not in splits and not missing_dev_labels(project, split, rows.labels):
+            random = labeled_gold(project, split, rows.labels, "evaluate")
+            places = [k for k, own in enumerate(random) if own is not None]
+            splits["dev"] = train.select(np.array(places, dtype=np.int64))
+            truth["dev"] = [random[k] for k in places]
+            for place in places:  # they choose the epoch, so they are not learned
+                given[place] = None
+        chosen = ["" if own is None else OF_WORKBENCH for own in given]
+        return replace(rows, splits=splits, truth=truth, train_gold=Gold(given, chosen=chosen))
+
+    def known(self, gold: Any) -> npt.NDArray[np.bool_]:
+        """Return whether people marked each document."""
+        return np.array([own is not None for own in gold], dtype=bool)
+
+    def votes_of_people(self, rows: ProjectRows, votes: TokenVotes) -> TokenVotes:
+        """Return the votes with the spans that people marked, which replace soft labels."""
+        gold = rows.train_gold
+        return votes if gold is None or not self.known(gold.y).any() else votes.with_known(gold.y)
+
     def check_inputs(self, project: Project, rows: ProjectRows) -> None:
         """Accept all documents: taggers read words."""
 
@@ -180,13 +213,15 @@ class SpansProject(ProjectKind):
 
     def data_facts(self, data: TrainingSet) -> dict[str, Any]:
         """Return the file, the number of documents and a fingerprint of every split."""
+        source = data.project.data
+        files = {name: getattr(source, name, None) for name in data.splits}
         return {
             name: {
-                "file": str(data.project.path(getattr(data.project.data, name)).resolve()),
+                "file": None if file is None else str(data.project.path(file).resolve()),
                 "rows": len(own),
                 "fingerprint": digest(_content(own), data.truth.get(name))[:16],
             }
-            for name, own in data.splits.items()
+            for (name, own), file in zip(data.splits.items(), files.values(), strict=True)
         }
 
     def sections(self, outcome: "Outcome") -> Mapping[str, str]:

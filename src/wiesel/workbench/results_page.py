@@ -28,7 +28,6 @@ from wiesel.workbench.texts import cut, figure_name, percent, words
 __all__ = ["ResultsPage"]
 
 _FIGURES = ("accuracy", "f1", "macro_f1", "auc", "average_precision", "log_loss", "brier")
-_BESIDE = ("accuracy", "macro_f1", "auc")
 _CLASS_FIGURES = (
     ("name", "class"),
     ("precision", "precision"),
@@ -43,10 +42,8 @@ _CLASSES = 25
 """More classes are shown on request, the worst first."""
 _LISTED = 12
 _BEYOND_CHANCE = 0.05
-_CONFIDENCE = (
-    "Confidence is the probability of the predicted class. In binary tasks it can be below 50 % "
-    "if the decision threshold is not 50 %."
-)
+_CONFIDENCE = """Confidence is the probability of the predicted class. In binary tasks it can be \
+below 50 % if the decision threshold is not 50 %."""
 _GO = {
     "train": ("train", "/train"),
     "label": ("label", "/label?way=random"),
@@ -64,6 +61,8 @@ _FILES = {
 
 class ResultsPage:
     """One run, and the rows behind its metrics."""
+
+    beside: tuple[str, ...] = ("accuracy", "macro_f1", "auc")  # the figures of other methods
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
@@ -88,15 +87,21 @@ class ResultsPage:
         with ui.element("div").classes("w-row"):
             self._choice("Run", {n: _title(r) for n, r in self.runs.items()}, self.name, self._run)
             self.splits = self._choice("Rows", {}, None, self._split)
-            for title, file in _FILES.items():
+            for title, file in self.files.items():
                 ui.button(f"Download {title}", on_click=partial(self._download, file)).props(
                     "flat dense no-caps"
                 )
             ui.button("Download model", on_click=self._download_model).props("flat dense no-caps")
             send = ui.button("Send to an annotation tool", on_click=self._send)
             send.props("flat dense no-caps").classes("send-rows")
+            send.set_visibility(self.desk.space.has_map)  # the tools get a class for each row
         self.place = ui.element("div").classes("results").style("min-height: 400px; width: 100%")
         ui.timer(0.01, self.refresh, once=True)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files of the run that can be downloaded."""
+        return _FILES
 
     def _choice(self, title: str, options: dict[str, str], value: Any, then: Any) -> ui.select:
         box = ui.select(options, value=value, label=title, on_change=lambda e: then(e.value))
@@ -235,7 +240,7 @@ class ResultsPage:
         """Show all methods and baselines of the run, beside which a figure means something."""
         metrics = self._metrics()
         rows = [*metrics.get("methods", []), *metrics.get("references", [])]
-        heads = [(figure_name(name), True) for name in _BESIDE]
+        heads = [(figure_name(name), True) for name in self.beside]
         with card("Beside it: other methods and baselines, with 95 % intervals"):
             if metrics.get("verdict"):
                 words(metrics["verdict"], "run-verdict")
@@ -243,7 +248,7 @@ class ResultsPage:
                 for row in rows:
                     with ui.element("tr").classes("run-baseline"):
                         words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
-                        for name in _BESIDE:
+                        for name in self.beside:
                             words(_with_limits(row, name), "w-number", tag="td")
                         words(_apart(row), "w-number", tag="td")
 
