@@ -40,9 +40,10 @@ from wiesel.end_to_end.plan import (
     warn_if_votes_are_ignored,
 )
 from wiesel.end_to_end.storage import Saved, save_end_to_end
-from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
+from wiesel.end_to_end.together import begun, plan_all, separate, train_all
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.labels import LabelSpace
+from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
 from wiesel.scikit_learn import Classifier
