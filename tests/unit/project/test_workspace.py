@@ -269,7 +269,8 @@ def test_random_labels_become_dev_rows_where_the_project_names_none(empty: Works
     for row, item in enumerate(empty.train.ids.head(12)):
         empty.store.add(item, ("billing", "technical")[row % 2], "ada", purpose="evaluate")
     empty.store.add(empty.train.ids[20], "billing", "ada", purpose="learn")
-    splits = with_labeled_dev(empty.project, empty.splits)
+    rows = ProjectRows(empty.labels, empty.splits, {})
+    splits = with_labeled_dev(empty.project, rows).splits
     assert splits["dev"].ids.to_list() == empty.train.ids.head(12).to_list()
     assert splits["dev"].gold.tolist() == [0, 1] * 6
     assert labeled_gold(empty.project, empty.train, empty.labels, "learn").sum() == -39
@@ -283,7 +284,8 @@ def test_what_the_random_labels_lack_is_said(empty: Workspace):
     for item in empty.train.ids.head(10):
         empty.store.add(item, "billing", "ada", purpose="evaluate")
     assert missing() == "All 10 randomly drawn rows with a label are 'billing'."
-    assert "dev" not in with_labeled_dev(empty.project, empty.splits)
+    rows = ProjectRows(empty.labels, empty.splits, {})
+    assert "dev" not in with_labeled_dev(empty.project, rows).splits
     empty.store.add(empty.train.ids[10], "technical", "ada", purpose="evaluate")
     assert missing() == ""
 
