@@ -6,6 +6,7 @@ remainder to choose a row of a table.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from zlib import crc32
 
 import torch
@@ -60,7 +61,7 @@ class BiLSTMTagger(ShippedModule):
         if linear_rows is None:
             linear_rows = _LINEAR_ROWS if sizes is None else 0
         sizes = dict(_ROWS if sizes is None else sizes)
-        self.arguments = {
+        arguments: dict[str, Any] = {
             "n_tags": n_tags,
             "sizes": sizes,
             "hidden": hidden,
@@ -71,7 +72,7 @@ class BiLSTMTagger(ShippedModule):
         self.unknown = unknown
         self.vocabularies = None
         if vocabularies is not None:
-            self.arguments["vocabularies"] = {k: list(v) for k, v in vocabularies.items()}
+            arguments["vocabularies"] = {k: list(v) for k, v in vocabularies.items()}
             self.vocabularies = _Vocabularies(vocabularies)
         self.embeddings = nn.ModuleDict(
             {
@@ -86,6 +87,7 @@ class BiLSTMTagger(ShippedModule):
         self.lstm = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
         self.head = nn.Linear(2 * hidden, n_tags)
         self.linear = LinearTagger(n_tags, linear_rows) if linear_rows else None
+        self.made_with(**arguments)
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits of a batch; `mask` marks the places with a token."""
@@ -130,7 +132,6 @@ class LinearTagger(ShippedModule):
         self, n_tags: int, rows: int = _LINEAR_ROWS, window: int = 2, step: float = _STEP
     ) -> None:
         super().__init__()
-        self.arguments = {"n_tags": n_tags, "rows": rows, "window": window, "step": step}
         self.window, self.step = window, step
         self.tables = nn.ModuleList(
             nn.EmbeddingBag(rows, n_tags, mode="sum", padding_idx=0) for _ in range(2 * window + 1)
@@ -138,6 +139,7 @@ class LinearTagger(ShippedModule):
         for table in self.tables:
             nn.init.zeros_(table.weight)  # type: ignore[arg-type]
         self.bias = nn.Parameter(torch.zeros(n_tags))
+        self.made_with(n_tags=n_tags, rows=rows, window=window, step=step)
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits of a batch; the letters of words count for the token itself only."""
