@@ -47,7 +47,7 @@ ROOMS = [
 """The folders of the package whose code is changed."""
 _PUBLIC_NAMES = "tests/architecture/test_public_names.py"
 """It compares all options and their defaults with a file, without calling anything."""
-SINGLE_FILES = ("vote_entries.py", "vote_entries.py", "votes.py")
+SINGLE_FILES = ("vote_entries.py", "votes.py")
 TESTS = (
     *(f"tests/unit/{room}" for room in ROOMS),
     *(f"src/wiesel/{room}" for room in ROOMS),
@@ -59,6 +59,7 @@ TESTS = (
     "tests/unit/test_votes.py",
     "tests/unit/io/test_vote_parts.py",
     "tests/unit/io/test_votes_on_disk.py",
+    "tests/unit/lfs/test_prompt_files.py",
     _PUBLIC_NAMES,
     "tests/contracts",
     "tests/parity",

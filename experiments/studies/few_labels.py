@@ -41,7 +41,7 @@ TASK_SIZES = (5, 10, 50, 200)
 RECOMMENDED_SIZES = (20, 50, 200)
 N_TASKS = 6
 """The number of generated tasks of each half, beside one task of each family."""
-FIRST = (50, 200, 10, 0, 20, 100, 500, 5)
+FIRST = (50, 200, 10, 0, 500, 5, 20, 100)
 """The numbers of labels in the order in which they are run, two at a time."""
 RANDOM, RECOMMENDED = "labels", "recommended"
 """The names of runs with random rows, and with those of `rows_to_label`."""
@@ -101,9 +101,9 @@ def definitions(n_seeds: int) -> list[Run]:
 
 
 def _turn(run: Run) -> float:
-    """When a run's turn comes: random rows of the first four sizes, then recommended rows."""
+    """When a run's turn comes: sets before tasks, random rows before recommended ones."""
     place = FIRST.index(run.options["labels"]) // 2
-    return place + 1.5 * (run.method == RECOMMENDED) + 0.2 * (run.dataset not in SETS)
+    return place + 2.5 * (run.method == RECOMMENDED) + 0.2 * (run.dataset not in SETS)
 
 
 def _one_of_each_family(half: Half) -> list[TaskSpec]:
@@ -233,7 +233,8 @@ def show(records: list[Record], effort: Effort) -> None:
                     for r in _of_group(labeled, group)
                     if r["options"]["labels"] == size and r["method"] == method
                 ]
-                if own:
+                # Means over other sets than those above would not be comparable.
+                if 2 * len(own) > len({r["dataset"] for r in _of_group(labeled, group)}):
                     kind = "random" if method == RANDOM else method
                     rows.append([group, f"{size} {kind}", str(len(own)), *_summary(own)])
         if own := _of_group(rough, group):
@@ -246,10 +247,7 @@ def show(records: list[Record], effort: Effort) -> None:
         "",
         markdown_table(["", "labels", "runs", *FIGURES, *_LOSES], rows),
         "",
-        "Recommended rows minus as many random ones, on the same sets or tasks:",
-        "",
-        markdown_table(["", "labels", "runs", *FIGURES], _recommended(labeled, every)),
-        "",
+        *_recommended_lines(labeled, every),
         "Votes and labels against the better of both models that learn the same labels alone, in "
         "points of the main score (ROC-AUC, or accuracy with several classes); random rows.",
         "",
@@ -267,6 +265,15 @@ def show(records: list[Record], effort: Effort) -> None:
     write_page(STORE, f"python -m experiments {STORE} {effort.words}", lines)
 
 
+def _recommended_lines(records: list[Record], groups: tuple[str, ...]) -> list[str]:
+    """The comparison of recommended with random rows, once there are enough runs."""
+    rows = _recommended(records, groups)
+    if not rows:
+        return []
+    title = "Recommended rows minus as many random ones, on the same sets or tasks:"
+    return [title, "", markdown_table(["", "labels", "runs", *FIGURES], rows), ""]
+
+
 def _recommended(records: list[Record], groups: tuple[str, ...]) -> list[list[str]]:
     """The mean difference of recommended to random rows, with the standard error of the first."""
     found = {(r["dataset"], r["options"]["labels"], r["seed"], r["method"]): r for r in records}
@@ -280,7 +287,7 @@ def _recommended(records: list[Record], groups: tuple[str, ...]) -> list[list[st
                 and (*key[:3], RANDOM) in found
                 and r is found[key]
             ]
-            if len(pairs) < 2:
+            if len(pairs) < 8:
                 continue
             apart = np.array(
                 [np.subtract(*(each["figures"][LABELS] for each in pair)) for pair in pairs]
@@ -319,7 +326,7 @@ def _against(records: list[Record]) -> list[list[str]]:
     rows = []
     for size in SIZES:
         own = [r for r in records if r["dataset"] in SETS and r["options"]["labels"] == size]
-        if own:
+        if 2 * len(own) > len(SETS):
             lead = np.array([r["figures"][LABELS][0] - _alone(r) for r in own])
             share = f"{100 * (lead > 0).mean():.0f} %"
             rows.append([str(size), str(len(own)), f"{lead.mean():+.2f}", share])
@@ -365,7 +372,7 @@ def draw(records: list[Record]) -> None:
     sizes = tuple(size for size in SIZES if all(size in own for own in done.values()))
     if not sizes:
         return
-    figure, grid = plt.subplots(1, 3, figsize=(12.5, 3.9), layout="constrained")
+    figure, grid = plt.subplots(1, 3, figsize=(12.5, 4.2), layout="constrained")
     ticks = ["none", "rough\nbalance", *map(str, sizes)]
     for place, (axes, title) in enumerate(zip(grid, FIGURES, strict=False)):
         start = np.mean([r["figures"][WITHOUT][place] for r in sets])
@@ -380,7 +387,7 @@ def draw(records: list[Record]) -> None:
         axes.set_xticklabels(ticks)
         axes.grid(alpha=0.3)
     grid[0].set_ylabel(f"points, mean of {len(SETS)} sets")
-    grid[-1].legend(fontsize="small", loc="lower right")
+    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.suptitle(
         "What ten minutes buy: fifty labels, made in about ten minutes, beside the votes"
     )

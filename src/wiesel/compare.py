@@ -18,7 +18,12 @@ from wiesel.end_to_end.checks import is_classifier
 from wiesel.end_to_end.together import fit_together
 from wiesel.errors import ParameterError, listed, suggest
 from wiesel.evaluation import Score, commonest_class, evaluate, evaluate_proba
-from wiesel.evaluation.comparison import differences_to_first, verdict
+from wiesel.evaluation.comparison import (
+    LABELS_ALONE,
+    differences_to_first,
+    verdict,
+    without_labels,
+)
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.evaluation.scoring import model_proba
 from wiesel.gold import Gold
@@ -32,7 +37,6 @@ from wiesel.training.inputs import joined
 from wiesel.votes import VoteMatrix
 
 __all__ = [
-    "LABELS_ALONE",
     "Judged",
     "build_method",
     "compare",
@@ -41,14 +45,11 @@ __all__ = [
     "logistic_proba",
     "score_table",
     "verdict_of",
-    "without_labels",
 ]
 
 Model = EndToEndModel | LabelModel
 _TASK = ("X", "votes", "test", "validation", "gold")
 """The parts of a data set; the last two are optional."""
-LABELS_ALONE = "labels alone"
-"""How the names of baselines begin that learn gold labels and no votes."""
 _MOST_BYTES = 2**30
 """Larger test items are not predicted by the baseline of scikit-learn."""
 _Z = 1.959963984540054
@@ -266,15 +267,6 @@ def _references(
     blind = copy.deepcopy(first[1]).set_params(seed=seed).fit(task["X"], votes)
     seconds = time.perf_counter() - start
     return [*found, _judged(without_labels(first[0]), seed, seconds, blind, (X_test, y_test))]
-
-
-def without_labels(method: str) -> str:
-    """Return the name of a method as a baseline that learns votes only.
-
-    >>> without_labels("committee")
-    'committee without labels'
-    """
-    return f"{method} without labels"
 
 
 def _labels_to_learn(task: Mapping[str, Any]) -> tuple[Any, npt.NDArray[np.int64]]:

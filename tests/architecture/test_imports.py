@@ -26,17 +26,15 @@ LEVELS = (
         "spans",
     ),
     ("saving", "explain", "scikit_learn"),
-    ("replacing",),
+    ("unfinished",),
     ("votes",),
     (
         "vote_entries",
-        "long_votes",
         "gold",
         "labels",
         "label_sets",
         "errors",
         "parameters",
-        "options",
         "registry",
         "runtime",
         "tables",
@@ -44,9 +42,7 @@ LEVELS = (
         "version",
         "memory",
         "threads",
-        "forks",
         "progress",
-        "unfinished",
     ),
 )
 LEVEL_OF = {part: depth for depth, level in enumerate(LEVELS) for part in level}

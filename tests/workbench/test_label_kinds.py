@@ -18,6 +18,14 @@ dev = "dev.jsonl"
 lfs = ["rules.toml"]
 [features]
 n_dimensions = 4
+[end_model]
+name = "linear"
+[method]
+name = "majority_vote"
+baselines = []
+[training]
+epoch_size = 40
+class_balance = {billing = 0.5, technical = 0.5, urgent = 0.5}
 """
 RULES = """\
 [[lf]]
@@ -25,6 +33,12 @@ name = "money"
 kind = "keywords"
 label = "billing"
 keywords = ["invoice"]
+column = "text"
+[[lf]]
+name = "trouble"
+kind = "keywords"
+label = "technical"
+keywords = ["crashes"]
 column = "text"
 [[lf]]
 name = "hurry"
@@ -38,8 +52,14 @@ classes = ["PERSON", "PLACE"]
 spans = true
 [data]
 train = "train.jsonl"
+dev = "dev.jsonl"
 [votes]
 lfs = ["rules.toml"]
+[method]
+name = "majority_vote"
+baselines = []
+[training]
+epoch_size = 12
 """
 # The first letter is one for which JavaScript counts two.
 TEXT = "\U0001d538 Ada Byron met Bob <b>in</b> Paris."
@@ -76,7 +96,8 @@ def sets_project(tmp_path_factory):
 def spans_project(tmp_path_factory):
 
     rows = [{"id": f"t{k}", "text": TEXT} for k in range(12)]
-    return write(tmp_path_factory.mktemp("spans") / "news", SPANS, NAMES, rows)
+    dev = [{"id": "d0", "text": "Ada left Rome.", "label": [[0, 3, "PERSON"], [9, 13, "PLACE"]]}]
+    return write(tmp_path_factory.mktemp("spans") / "news", SPANS, NAMES, rows, dev)
 
 
 def begin(open_page, server, person):
@@ -239,3 +260,44 @@ def test_a_text_of_markup_is_shown_as_text(serve_once, open_page, spans_project)
     page = begin(open_page, serve_once(spans_project), "dan")
     assert page.inner_text(".marker-text") == TEXT
     assert page.locator(".marker-text b").count() == 0
+
+
+def train(page, server):
+    page.goto(f"{server.address}/train")
+    page.wait_for_selector(".train-start:not([disabled])")
+    page.get_by_label("Epochs").fill("1")
+    page.click(".train-start")
+    page.wait_for_function("document.querySelector('.train-state').innerText.includes('finished')")
+    page.wait_for_selector(".run-notes")
+    page.goto(f"{server.address}/results")
+    page.wait_for_selector(".label-figures")
+
+
+def test_a_run_on_sets_shows_figures_of_labels_and_their_errors(
+    serve_once, open_page, sets_project
+):
+    server = serve_once(sets_project)
+    page = open_page(server.address)
+    train(page, server)
+    assert page.locator(".label-figures").count() == 3
+    assert "micro F1" in page.inner_text(".results")
+    page.wait_for_selector(".label-error")
+    page.locator(".label-figures button:not([disabled])").first.click()
+    page.wait_for_selector(".data-rows.w-ready")
+    assert "dev rows" in page.inner_text(".data-count")
+    assert "predicted by the model of run" in page.inner_text(".w-main")
+
+
+def test_a_run_on_spans_shows_predicted_beside_gold_spans(serve_once, open_page, spans_project):
+    server = serve_once(spans_project)
+    page = open_page(server.address)
+    train(page, server)
+    assert page.locator(".label-figures").count() == 2
+    error = page.locator(".label-error").first
+    lines = [line.inner_text() for line in error.locator(".span-line").all()]
+    assert lines[1].replace("\n", " ") == "right: AdaPERSON left RomePLACE."
+    error.click()
+    page.wait_for_selector(".q-dialog .span-line")
+    told = page.inner_text(".q-dialog")
+    assert "voters: " in told
+    assert "gold: " in told

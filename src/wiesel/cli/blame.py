@@ -42,7 +42,7 @@ def blame(
     if names:
         left = found.without(names)
         data["without"] = {"voters": names, "proba": left}
-        place = workspace.labels.index(found.label)
+        place = found.data[1].labels.index(found.label)
         text += (
             f"\nWithout {', '.join(names)}: P({found.label}) is {100 * left[place]:.0f} % instead "
             f"of {100 * found.proba[place]:.0f} %"

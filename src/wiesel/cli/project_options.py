@@ -97,11 +97,11 @@ def announce(settings: "Project") -> None:
 def open_workspace(project: Path) -> "Workspace":
     """Open a project for a verb that works on its votes, and tell which functions are broken."""
     from wiesel.project.settings import read_project
-    from wiesel.project.workspace import Workspace
+    from wiesel.project.workspace import open_workspace as opened
 
     settings = read_project(project)
     announce(settings)
-    workspace = Workspace(settings)
+    workspace = opened(settings)
     for problem in workspace.problems:
         tell(f"Warning: left out, because it is broken: {problem}")
     return workspace

@@ -43,6 +43,7 @@ from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import begun, plan_all, separate, train_all
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.labels import LabelSpace
+from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
 from wiesel.scikit_learn import Classifier
@@ -91,9 +92,9 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     seed: int = 0
     """The seed of all random numbers in `fit`."""
     members: int = 1
-    """The number of networks to train and average, with the seeds `seed`, `seed + 1`, ... The first
-    starts from the weights of `end_model`, as do all if it is your own module; the others of
-    Wiesel's end models are initialized from their seeds."""
+    """The number of networks to train and average, with the seeds `seed`, `seed + 1`, ... Wiesel's
+    end models are initialized from these seeds. The first starts from the weights of `end_model` if
+    somebody trained or set them, as do all if it is your own module."""
     device: str = "auto"
     """Where to train: `auto`, `cpu`, `cuda`, ..."""
     checkpoint: str | Path | None = None
@@ -343,7 +344,9 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """Return a fit that is ready to be trained; `plan` is one made for an equal `plan_key`."""
         with seeded(self.seed):
             self.check_options()
-            network = network_copy(self.network, given.inputs)
+            # The same seed is the same model, whoever made the network before.
+            network = reseeded(self.network, self.seed, again=False)
+            network = network_copy(network, given.inputs)
             plan = self._plan(given, validation, network) if plan is None else plan
             objective = checked_objective(self, network, plan)
             check_divisible(self, objective, given.engine)

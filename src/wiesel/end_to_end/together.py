@@ -8,8 +8,7 @@ import torch
 
 from wiesel.end_to_end.plan import ReadyFit, short_hash, warn_if_collapsed
 from wiesel.errors import WieselWarning, warn_user
-from wiesel.nn.end_models import shipped_module, shipped_spec
-from wiesel.nn.stacking import NotStackable
+from wiesel.nn.stacking import NotStackable, reseeded
 from wiesel.training import History, seeded, train, train_together
 from wiesel.training.history import one_line
 from wiesel.training.objective import resolve_device
@@ -22,7 +21,6 @@ __all__ = [
     "begun",
     "fit_together",
     "plan_all",
-    "reseeded",
     "separate",
     "train_all",
 ]
@@ -95,15 +93,6 @@ def separate(model: Part) -> list[Part]:
             options["end_model"] = reseeded(model.network, seed)
         parts.append(type(model)(**options))
     return parts
-
-
-def reseeded(network: Any, seed: int) -> Any:
-    """Return a Wiesel end model initialized from the seed; a user's module unchanged."""
-    spec = shipped_spec(network) if isinstance(network, torch.nn.Module) else None
-    if spec is None:
-        return network
-    with seeded(seed):
-        return shipped_module(spec)
 
 
 def plan_all(

@@ -23,17 +23,21 @@ from wiesel.labels import LabelSpace, checked_proba
 from wiesel.row_ids import in_order_of
 
 __all__ = [
+    "LABELS_ALONE",
     "Comparison",
     "compare_paired",
     "compare_paired_proba",
     "differences_to_first",
     "holm",
     "verdict",
+    "without_labels",
 ]
 
 Right = npt.NDArray[np.bool_]
 """Whether each prediction is right: (seeds, items)."""
 
+LABELS_ALONE = "labels alone"
+"""How the names of baselines begin that learn gold labels and no votes."""
 _ALPHA = 0.05
 _Z = 1.959963984540054
 _TELLING = 0.03
@@ -237,6 +241,15 @@ def verdict(votes: Right, labels: Sequence[Right]) -> str:
         f"Cannot tell yet whether your votes beat your labels {between}: label "
         f"{10 * max(1, int(np.ceil(more / 10))):,} more random rows."
     )
+
+
+def without_labels(method: str) -> str:
+    """Return the name of a method as a baseline that learns votes only.
+
+    >>> without_labels("committee")
+    'committee without labels'
+    """
+    return f"{method} without labels"
 
 
 def _difference(first: Right, second: Right) -> tuple[Score, float]:

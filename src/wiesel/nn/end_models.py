@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 import torch
 from torch import Tensor, nn
@@ -51,9 +52,31 @@ class Dropout(nn.Dropout):
 
 
 class ShippedModule(nn.Module):
-    """A module that remembers the arguments it was made with."""
+    """A module that remembers the arguments it was made with, and its first weights.
+
+    >>> Linear(3, 2).is_untrained
+    True
+    """
 
     arguments: dict[str, Any]
+
+    def made_with(self, **arguments: Any) -> None:
+        """Remember the arguments; every constructor ends with it, when the weights are drawn."""
+        self.arguments = arguments
+        self._first_weights = self._checksum()
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether the weights are those that the constructor drew: nobody trained or set them."""
+        return self._first_weights is not None and self._checksum() == self._first_weights
+
+    def _checksum(self) -> int | None:
+        checksum = 0
+        for parameter in self.parameters():
+            if parameter.is_meta:  # a saved model is being restored: the weights come later
+                return None
+            checksum = crc32(parameter.detach().numpy(force=True).tobytes(), checksum)
+        return checksum
 
 
 class MLP(ShippedModule):
@@ -74,12 +97,6 @@ class MLP(ShippedModule):
     ) -> None:
         super().__init__()
         hidden = tuple(hidden)
-        self.arguments = {
-            "n_features": n_features,
-            "n_classes": n_classes,
-            "hidden": list(hidden),
-            "dropout": dropout,
-        }
         layers: list[nn.Module] = []
         for position, (size, following) in enumerate(itertools.pairwise((n_features, *hidden))):
             layers += [nn.Linear(size, following), nn.ReLU()]
@@ -87,6 +104,9 @@ class MLP(ShippedModule):
             if position + 1 < len(hidden) or len(hidden) == 1:
                 layers.append(Dropout(dropout))
         self.layers = nn.Sequential(*layers, nn.Linear((n_features, *hidden)[-1], n_classes))
+        self.made_with(
+            n_features=n_features, n_classes=n_classes, hidden=list(hidden), dropout=dropout
+        )
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the logits of a batch of feature vectors."""
@@ -120,8 +140,8 @@ class Linear(ShippedModule):
 
     def __init__(self, n_features: int, n_classes: int) -> None:
         super().__init__()
-        self.arguments = {"n_features": n_features, "n_classes": n_classes}
         self.layer = nn.Linear(n_features, n_classes)
+        self.made_with(n_features=n_features, n_classes=n_classes)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the logits of a batch of feature vectors."""
@@ -145,16 +165,16 @@ class LSTM(ShippedModule):
         head: Sequence[int] = (64, 32),
     ) -> None:
         super().__init__()
-        self.arguments = {
-            "vocabulary": vocabulary,
-            "n_classes": n_classes,
-            "embedding": embedding,
-            "hidden": hidden,
-            "head": list(head),
-        }
         self.embedding = nn.Embedding(vocabulary, embedding, padding_idx=0)
         self.lstm = nn.LSTM(embedding, hidden, batch_first=True, bidirectional=True)
         self.head = MLP(2 * hidden, n_classes, hidden=tuple(head))
+        self.made_with(
+            vocabulary=vocabulary,
+            n_classes=n_classes,
+            embedding=embedding,
+            hidden=hidden,
+            head=list(head),
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the logits of a batch of token ids."""
@@ -179,12 +199,6 @@ class CNN(ShippedModule):
     ) -> None:
         super().__init__()
         first, second = filters
-        self.arguments = {
-            "channels": channels,
-            "n_classes": n_classes,
-            "filters": [first, second],
-            "dropout": dropout,
-        }
         self.layers = nn.Sequential(
             nn.Conv2d(channels, first, kernel_size=3, padding=1),
             nn.ReLU(),
@@ -195,6 +209,9 @@ class CNN(ShippedModule):
             nn.Flatten(),
             Dropout(dropout),
             nn.Linear(16 * second, n_classes),
+        )
+        self.made_with(
+            channels=channels, n_classes=n_classes, filters=[first, second], dropout=dropout
         )
 
     def forward(self, images: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wiesel.nn.end_models import Dropout
+from wiesel.nn.end_models import Dropout, shipped_module, shipped_spec
 
 __all__ = [
     "NotStackable",
@@ -23,6 +23,7 @@ __all__ = [
     "flat",
     "items_first",
     "members_first",
+    "reseeded",
     "seeded",
     "set_seed",
     "share_tensors",
@@ -50,8 +51,8 @@ _ELEMENTWISE = (
 )
 
 
-_INTERNAL = {*vars(nn.Module()), "training"}
-"""Attributes that torch sets on every module and that do not affect what it computes."""
+_INTERNAL = {*vars(nn.Module()), "training", "_first_weights"}
+"""Attributes that do not affect what a module computes: torch's, and one of Wiesel's modules."""
 
 
 class _Turns:
@@ -87,6 +88,18 @@ def seeded(seed: int) -> Iterator[None]:
     with _TURNS.lock, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         set_seed(seed)
         yield
+
+
+def reseeded(network: Any, seed: int, again: bool = True) -> Any:
+    """Return a Wiesel end model initialized from the seed; a user's module unchanged.
+
+    `again=False` also leaves a model unchanged whose weights somebody has trained or set.
+    """
+    spec = shipped_spec(network) if isinstance(network, nn.Module) else None
+    if spec is None or not (again or network.is_untrained):
+        return network
+    with seeded(seed):
+        return shipped_module(spec)
 
 
 def set_seed(seed: int) -> None:

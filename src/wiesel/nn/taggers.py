@@ -6,6 +6,7 @@ remainder to choose a row of a table.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from zlib import crc32
 
 import torch
@@ -18,6 +19,9 @@ __all__ = ["GRAMS", "BiLSTMTagger", "LinearTagger", "view_hash"]
 GRAMS = "grams"
 """The one input with several numbers for each token."""
 _ROWS = {"words": 2**13, "prefixes": 2**11, "suffixes": 2**11, "shapes": 2**8, GRAMS: 2**13}
+_LINEAR_ROWS = 2**16
+_STEP = 30.0
+"""A linear model of single words needs this much larger steps than a network."""
 _WIDTHS = {"words": 64, "prefixes": 16, "suffixes": 24, "shapes": 8, GRAMS: 64}
 
 
@@ -31,7 +35,10 @@ def view_hash(view: str, text: str) -> int:
 
 
 class BiLSTMTagger(ShippedModule):
-    """A bidirectional LSTM on the numbers of words: logits (items, tokens, tags).
+    """A bidirectional LSTM on the numbers of words, beside a linear tagger.
+
+    Their logits are added: the linear part learns words by heart, the LSTM what is around them.
+    There is none with `sizes`, the rows of each table, or with `linear_rows=0`.
 
     >>> tagger = BiLSTMTagger(3, {"words": 100, "shapes": 9})
     >>> words = torch.ones(2, 5, dtype=torch.long)
@@ -43,24 +50,29 @@ class BiLSTMTagger(ShippedModule):
         self,
         n_tags: int,
         sizes: Mapping[str, int] | None = None,
-        hidden: int = 96,
+        hidden: int = 48,
         dropout: float = 0.3,
         unknown: float = 0.1,
         vocabularies: Mapping[str, Sequence[str]] | None = None,
+        linear_rows: int | None = None,
     ) -> None:
         super().__init__()
+        # Taggers that were saved before there was a linear part have sizes.
+        if linear_rows is None:
+            linear_rows = _LINEAR_ROWS if sizes is None else 0
         sizes = dict(_ROWS if sizes is None else sizes)
-        self.arguments = {
+        arguments: dict[str, Any] = {
             "n_tags": n_tags,
             "sizes": sizes,
             "hidden": hidden,
             "dropout": dropout,
             "unknown": unknown,
+            "linear_rows": linear_rows,
         }
         self.unknown = unknown
         self.vocabularies = None
         if vocabularies is not None:
-            self.arguments["vocabularies"] = {k: list(v) for k, v in vocabularies.items()}
+            arguments["vocabularies"] = {k: list(v) for k, v in vocabularies.items()}
             self.vocabularies = _Vocabularies(vocabularies)
         self.embeddings = nn.ModuleDict(
             {
@@ -74,6 +86,8 @@ class BiLSTMTagger(ShippedModule):
         self.dropout = nn.Dropout(dropout)
         self.lstm = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
         self.head = nn.Linear(2 * hidden, n_tags)
+        self.linear = LinearTagger(n_tags, linear_rows) if linear_rows else None
+        self.made_with(**arguments)
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits of a batch; `mask` marks the places with a token."""
@@ -93,7 +107,7 @@ class BiLSTMTagger(ShippedModule):
             self.lstm(packed)[0], batch_first=True, total_length=mask.shape[1]
         )
         logits: Tensor = self.head(self.dropout(states))
-        return logits
+        return logits if self.linear is None else logits + self.linear(inputs)
 
     def _seen(self, numbers: Tensor) -> Tensor:
         """In training, replace some tokens by the unknown token, so that the tagger learns it."""
@@ -106,22 +120,26 @@ class BiLSTMTagger(ShippedModule):
 class LinearTagger(ShippedModule):
     """Logistic regression on a token, its letters, and the tokens around it; fast.
 
+    Logits are multiplied by `step`, so that the learning rate of a network suits it.
+
     >>> tagger = LinearTagger(3)
     >>> words = torch.ones(2, 5, dtype=torch.long)
     >>> tagger({"words": words, "grams": words.unsqueeze(-1), "mask": words > 0}).shape
     torch.Size([2, 5, 3])
     """
 
-    def __init__(self, n_tags: int, rows: int = 2**16, window: int = 2) -> None:
+    def __init__(
+        self, n_tags: int, rows: int = _LINEAR_ROWS, window: int = 2, step: float = _STEP
+    ) -> None:
         super().__init__()
-        self.arguments = {"n_tags": n_tags, "rows": rows, "window": window}
-        self.window = window
+        self.window, self.step = window, step
         self.tables = nn.ModuleList(
             nn.EmbeddingBag(rows, n_tags, mode="sum", padding_idx=0) for _ in range(2 * window + 1)
         )
         for table in self.tables:
             nn.init.zeros_(table.weight)  # type: ignore[arg-type]
         self.bias = nn.Parameter(torch.zeros(n_tags))
+        self.made_with(n_tags=n_tags, rows=rows, window=window, step=step)
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits of a batch; the letters of words count for the token itself only."""
@@ -131,7 +149,7 @@ class LinearTagger(ShippedModule):
         for offset, table in zip(range(-self.window, self.window + 1), self.tables, strict=True):
             seen = [of_word, *([inputs[GRAMS]] if offset == 0 and GRAMS in names else [])]
             logits = logits + _moved(_embedded(table, torch.cat(seen, dim=-1)), -offset)
-        return logits
+        return self.step * logits
 
 
 SHIPPED.update({cls.__name__: cls for cls in (BiLSTMTagger, LinearTagger)})

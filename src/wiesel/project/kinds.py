@@ -9,9 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from wiesel.compare import Judged, score_table
 from wiesel.io import FilePath, matching_files
 from wiesel.io.files import table_format
+from wiesel.labels import ABSTAIN
 from wiesel.project.bundle import Bundle, data_facts
 from wiesel.project.rows import ProjectRows, find_item, part_of
 from wiesel.project.settings import Project
@@ -101,9 +105,14 @@ class ProjectKind(ABC):
         found = (data.vectors.by_split["dev"], data.truth["dev"])
         return found if data.dev_votes is None else (*found, data.dev_votes)
 
-    def gold(self, data: "TrainingSet") -> Any:
-        """Return all gold labels that models learn beside votes; None without any."""
-        return self.validation(data)
+    def known(self, gold: Any) -> npt.NDArray[np.bool_]:
+        """Return whether some label of each row is known."""
+        cells = np.asarray(gold)
+        return np.asarray((cells.reshape(len(cells), -1) != ABSTAIN).any(axis=1))
+
+    def votes_of_people(self, rows: ProjectRows, votes: Any) -> Any:
+        """Return the votes on the training rows with labels that are learned as a part of them."""
+        return votes
 
     # Results
 

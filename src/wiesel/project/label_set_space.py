@@ -1,6 +1,6 @@
 """An open project whose rows have any number of labels: each label is a task of two classes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Any
@@ -16,7 +16,7 @@ from wiesel.guidance import Blame, LabelFacts, LFPreview, Suggestion
 from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.io import Split
 from wiesel.label_sets import MultiLabelSpace
-from wiesel.labels import ABSTAIN, as_indices
+from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.multilabel import MultiLabelVotes
 from wiesel.multilabel.files import LoadedMultiLabelLFs
@@ -25,7 +25,7 @@ from wiesel.project.labels import answers_for
 from wiesel.project.lf_set import LFEntry
 from wiesel.project.run_views import Predictions, RowMarks
 from wiesel.project.runs import KeptRun
-from wiesel.project.settings import ONE_LABEL
+from wiesel.project.settings import ONE_LABEL, Project
 from wiesel.project.voting import VotesBySplit
 from wiesel.project.workspace import Workspace
 from wiesel.votes import VoteMatrix
@@ -118,7 +118,9 @@ class LabelSetSpace(Workspace):
 
     def view(self, run: KeptRun, split: str) -> LabelSetView:
         """Return what a kept run predicts for a split's rows."""
-        return view_label_sets(run, split, self.labels)
+        found = view_label_sets(run, split, self.labels)
+        is_here = split in self.splits
+        return found if is_here else found.among(view_label_sets(run, "train", self.labels))
 
     def marks(self, split: str, places: Sequence[int], found: Predictions | None) -> list[RowMarks]:
         """Return the votes for labels, the predicted and the known labels of some rows."""
@@ -350,9 +352,9 @@ class _OneLabel(Workspace):
 
     def __init__(self, whole: LabelSetSpace, label: str) -> None:
         self.whole, self.place = whole, whole.labels.index(label)
-        for name in ("project", "lf_set", "store"):
-            setattr(self, name, getattr(whole, name))
+        self.lf_set, self.store = whole.lf_set, whole.store
         self.labels = whole.labels.binary(label)
+        self.project = _project_of(whole.project, self.labels)
         self.answers = answers_for(ONE_LABEL, self.labels)
         self.splits = {
             name: replace(split, gold=whole._gold_by_split[name][:, self.place])
@@ -386,6 +388,16 @@ class _OneLabel(Workspace):
 
     def _given(self, purpose: str | None = None) -> Any:
         return self.labels.from_indices(self.whole._given(purpose)[:, self.place])
+
+
+def _project_of(project: Project, labels: LabelSpace) -> Project:
+    """Return the project of one label, whose class balance is how common this label is."""
+    balance, (absent, present) = project.class_balance, labels.names
+    training = {name: value for name, value in project.training.items() if name != "class_balance"}
+    if isinstance(balance, Mapping) and present in balance:
+        share = float(balance[present])
+        training["class_balance"] = {absent: 1 - share, present: share}
+    return replace(project, training=training, options={})
 
 
 def _both(votes: VoteMatrix) -> npt.NDArray[np.bool_]:

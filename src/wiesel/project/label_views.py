@@ -1,8 +1,8 @@
 """What a kept run predicts in tasks with several labels and with spans: figures, and their rows."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from wiesel.errors import DataError
 from wiesel.evaluation import evaluate_presence
 from wiesel.io.files import read_text
 from wiesel.label_sets import MultiLabelSpace
+from wiesel.project.run_views import places_among
 from wiesel.project.runs import KeptRun
 from wiesel.spans import SpanLabels, read_doccano
 
@@ -22,6 +23,7 @@ __all__ = [
     "LabelView",
     "SpanView",
     "places_of_spans",
+    "splits_of_run",
     "view_label_sets",
     "view_spans",
 ]
@@ -81,6 +83,21 @@ class LabelView(ABC):
     def certainty(self) -> npt.NDArray[np.float64]:
         """Return how sure the model is of the answer to each row; 0 where it does not say."""
 
+    def among(self, train: "LabelView") -> Any:
+        """Return the view of all training rows, of which these are a part; see `RunView.among`."""
+        places = places_among(train.ids, self.ids)
+        proba = None if train.proba is None else train.proba.copy()
+        if proba is not None:
+            proba[places] = self.proba
+        predicted, gold = train.predicted.copy(), self.unknown(len(train.ids))
+        for row, place in enumerate(places.tolist()):
+            predicted[place], gold[place] = self.predicted[row], self.gold[row]
+        return replace(train, proba=proba, predicted=predicted, gold=gold)
+
+    @abstractmethod
+    def unknown(self, n_rows: int) -> Any:
+        """Return gold of rows of which nothing is known."""
+
     def wrong_rows(self) -> Rows:
         """Return the rows with a wrong prediction, the most confident first."""
         wrong = np.flatnonzero(self.is_wrong())
@@ -105,6 +122,10 @@ class LabelSetView(LabelView):
     def known(self) -> npt.NDArray[np.bool_]:
         """Whether all labels of each row are known."""
         return np.asarray((self.gold >= 0).all(axis=1))
+
+    def unknown(self, n_rows: int) -> npt.NDArray[np.int64]:
+        """Return -1 for every label."""
+        return np.full((n_rows, len(self.labels)), -1)
 
     def figures(self) -> list[tuple[str, float, float, float]]:
         """Return F1, average precision, exact match and right cells."""
@@ -155,6 +176,10 @@ class SpanView(LabelView):
     def known(self) -> npt.NDArray[np.bool_]:
         """Whether the spans of each document are known."""
         return np.array([own is not None for own in self.gold], dtype=bool)
+
+    def unknown(self, n_rows: int) -> list[None]:
+        """Return None for every document."""
+        return [None] * n_rows
 
     def figures(self) -> list[tuple[str, float, float, float]]:
         """Return precision, recall and F1 of exact spans, and the F1 of overlapping ones."""
@@ -217,6 +242,18 @@ class SpanView(LabelView):
         return [places_of_spans(own) for own in self.predicted]
 
 
+def splits_of_run(run: KeptRun) -> list[str]:
+    """Return the splits of which a run has predictions, the first to look at first."""
+    if (run.folder / "predictions.parquet").is_file():
+        there = run.predictions()["split"].unique().to_list()
+    else:
+        there = [file.stem.removeprefix("spans_") for file in run.folder.glob("spans_*.jsonl")]
+    found = [name for name in ("test", "dev", "train") if name in there]
+    if not found:
+        raise DataError(f"The run {run.name} has no predictions; train again.")
+    return found
+
+
 def view_label_sets(
     run: KeptRun, split: str, labels: MultiLabelSpace, gold: Any = None
 ) -> LabelSetView:
@@ -234,16 +271,15 @@ def view_label_sets(
     return LabelSetView(labels, split, frame["id"], proba, predicted, gold)
 
 
-def view_spans(run: KeptRun, split: str, labels: SpanLabels, gold: Sequence[Any]) -> SpanView:
-    """Return the view of a run's spans in the documents of a split."""
+def view_spans(run: KeptRun, split: str, labels: SpanLabels, gold: Mapping[str, Any]) -> SpanView:
+    """Return the view of a run's spans in the documents of a split; `gold` are spans by id."""
     file = run.folder / f"spans_{split}.jsonl"
     if not file.is_file():
         raise DataError(f"The run {run.name} has no spans in {split} texts; train again.")
     documents, found = read_doccano(read_text(file))
-    if len(documents) != len(gold):
-        raise DataError(f"The run {run.name} is of other {split} texts; train again.")
     ids = pl.Series("id", [str(value) for value in documents.ids], dtype=pl.String)
-    return SpanView(labels, split, ids, None, found, gold)
+    known = [gold.get(item) for item in ids]
+    return SpanView(labels, split, ids, None, found, known)
 
 
 def _label_row(

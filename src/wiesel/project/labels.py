@@ -24,7 +24,7 @@ from wiesel.io import LabelStore, Split
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.project.lf_set import WORKBENCH_FOLDER
-from wiesel.project.rows import part_of
+from wiesel.project.rows import ProjectRows, part_of
 from wiesel.project.settings import ONE_LABEL, SEVERAL_LABELS, SPANS, Project
 from wiesel.saving import write_json
 from wiesel.spans.tags import Span, SpanLabels
@@ -79,25 +79,33 @@ def people_labels(store: LabelStore, answers: "Answers") -> pl.DataFrame:
 
 
 def gold_of(
-    project: Project, train: Split, labels: LabelSpace, dev_is_random_part: bool = False
+    project: Project,
+    train: Split,
+    labels: Any,
+    dev_is_random_part: bool = False,
+    of_file: Any = None,
 ) -> Gold:
     """Return the labels of the training rows that models learn, and how their rows were chosen.
 
     They are those that people gave in the workbench, where rows to evaluate on are drawn at random,
-    and those of a column of labels that some of the rows have. A column that all rows have is the
-    truth to compare with: only the method `supervised` learns from it. Rows drawn at random are
-    left out if they are the dev rows, which models learn anyway.
+    and those of a column of labels that some of the rows have (`of_file`, by default those of the
+    split). A column that all rows have is the truth to compare with: only the method `supervised`
+    learns from it. Rows drawn at random are left out if they are the dev rows, which models learn
+    anyway.
     """
+    answers = answers_for(project.task, labels)
     learned = labeled_gold(project, train, labels)
-    random = labeled_gold(project, train, labels, "evaluate") != ABSTAIN
+    random = answers.known(labeled_gold(project, train, labels, "evaluate"))
     if dev_is_random_part:
-        learned = np.where(random, ABSTAIN, learned)
+        learned = answers.replaced(learned, random)
     chosen = np.where(random, RANDOM, OF_WORKBENCH).astype(object)
-    if (train.gold == ABSTAIN).any():
-        of_file = (learned == ABSTAIN) & (train.gold != ABSTAIN)
-        learned = np.where(of_file, train.gold, learned)
-        chosen[of_file] = OF_FILE
-    return Gold(labels.from_indices(learned), chosen=chosen.tolist())
+    of_file = train.gold if of_file is None else of_file
+    in_file = answers.known(of_file)
+    if not in_file.all():
+        new = in_file & ~answers.known(learned)
+        learned = answers.replaced(learned, new, of_file)
+        chosen[new] = OF_FILE
+    return Gold(learned, chosen=chosen.tolist())
 
 
 def missing_dev_labels(project: Project, train: Split, labels: LabelSpace) -> str:
@@ -112,26 +120,24 @@ def missing_dev_labels(project: Project, train: Split, labels: LabelSpace) -> st
     return ""
 
 
-def with_labeled_dev(
-    project: Project, splits: Mapping[str, Split], labels: LabelSpace
-) -> dict[str, Split]:
-    """Return the splits, with dev rows from the workbench if the project names no dev file.
+def with_labeled_dev(project: Project, rows: ProjectRows) -> ProjectRows:
+    """Return the rows, with dev rows from the workbench if the project names no dev file.
 
     The dev rows are the training rows that were drawn at random for evaluation and labeled. They
     also remain among the training rows.
     """
-    if "dev" in splits:
-        return dict(splits)
-    if missing_dev_labels(project, splits["train"], labels):
-        return dict(splits)
-    gold = labeled_gold(project, splits["train"], labels, "evaluate")
-    rows = np.flatnonzero(gold != ABSTAIN)
-    dev = replace(part_of(splits["train"], rows), gold=gold[rows])
-    return {
-        "train": splits["train"],
-        "dev": dev,
-        **{k: v for k, v in splits.items() if k != "train"},
-    }
+    train = rows.splits["train"]
+    if "dev" in rows.splits or missing_dev_labels(project, train, rows.labels):
+        return rows
+    gold = labeled_gold(project, train, rows.labels, "evaluate")
+    known = np.flatnonzero(answers_for(project.task, rows.labels).known(gold))
+    of_dev = gold[known]
+    dev = part_of(train, known)
+    if project.task == ONE_LABEL:
+        dev = replace(dev, gold=of_dev)
+    others = {name: own for name, own in rows.splits.items() if name != "train"}
+    splits = {"train": train, "dev": dev, **others}
+    return replace(rows, splits=splits, truth={**rows.truth, "dev": of_dev})
 
 
 def read_guidelines(project: Project) -> dict[str, str]:
@@ -179,6 +185,12 @@ class Answers(ABC):
     @abstractmethod
     def known(self, gold: Any) -> npt.NDArray[np.bool_]:
         """Return whether the answer to each row is known."""
+
+    def replaced(self, gold: Any, rows: npt.NDArray[np.bool_], other: Any = ABSTAIN) -> Any:
+        """Return gold in which some rows are those of other gold, or unknown."""
+        changed = gold.copy()
+        changed[rows] = other if np.ndim(other) == 0 else other[rows]
+        return changed
 
     @abstractmethod
     def labels_in(self, text: str) -> list[str]:

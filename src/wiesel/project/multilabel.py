@@ -1,6 +1,7 @@
 """A project whose items may have several labels, or none."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from wiesel.multilabel import (
 from wiesel.multilabel.files import LoadedMultiLabelLFs
 from wiesel.project.judged_items import shown_text
 from wiesel.project.kinds import ProjectKind
+from wiesel.project.labels import gold_of, with_labeled_dev
 from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns, soft_labels_of
 from wiesel.project.reporting import paragraphs, reproduce, training
 from wiesel.project.rows import SPLITS, ProjectRows, with_ids
@@ -66,6 +68,14 @@ class SeveralLabelsProject(ProjectKind):
                 if (gold != ABSTAIN).any():
                     truth[name] = gold
         return ProjectRows(labels, splits, truth, lfs)
+
+    def with_labels_of_people(self, project: Project, rows: ProjectRows) -> ProjectRows:
+        """Return the rows with the labels from the workbench: dev rows, and what models learn."""
+        found, train = with_labeled_dev(project, rows), rows.splits["train"]
+        unknown = np.full((len(train), len(rows.labels)), ABSTAIN)
+        of_file = rows.truth.get("train", unknown)
+        gold = gold_of(project, train, rows.labels, found is not rows, of_file)
+        return replace(found, train_gold=gold)
 
     def described_votes(self, votes: MultiLabelVotes) -> str:
         """Return the number of voters and of votes."""

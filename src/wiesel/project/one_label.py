@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 
 from wiesel.analysis import Table, summarize
-from wiesel.compare import LABELS_ALONE, Judged, logistic_proba, score_table, without_labels
+from wiesel.compare import Judged, logistic_proba, score_table
 from wiesel.end_to_end.fine_tuning import gold_folds
 from wiesel.evaluation import Report, commonest_class, compare_paired_proba, evaluate_proba
+from wiesel.evaluation.comparison import LABELS_ALONE, without_labels
 from wiesel.evaluation.metrics import predicted_classes
-from wiesel.gold import RANDOM, Gold
+from wiesel.gold import Gold
 from wiesel.io import Split, write_votes
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import prompt_records
@@ -65,9 +66,9 @@ class OneLabelProject(ProjectKind):
 
     def with_labels_of_people(self, project: Project, rows: ProjectRows) -> ProjectRows:
         """Return the rows with the labels from the workbench: dev rows, and what models learn."""
-        splits = with_labeled_dev(project, rows.splits, rows.labels)
-        gold = gold_of(project, splits["train"], rows.labels, splits.keys() != rows.splits.keys())
-        return replace(rows, splits=splits, truth=_truth(splits), train_gold=gold)
+        found = with_labeled_dev(project, rows)
+        gold = gold_of(project, found.splits["train"], rows.labels, found is not rows)
+        return replace(found, truth=_truth(found.splits), train_gold=gold)
 
     def described_votes(self, votes: VoteMatrix) -> str:
         """Return the number of voters, and on how many rows there is a vote."""
@@ -88,23 +89,6 @@ class OneLabelProject(ProjectKind):
         if data.dev_votes is None:
             return inputs, gold[known]
         return inputs, gold[known], data.dev_votes[known]
-
-    def gold(self, data: TrainingSet) -> Gold | None:
-        """Return the labels of dev, a random sample, and of train; None without any."""
-        dev, own = self.validation(data), data.train_gold
-        rows = np.empty(0, dtype=np.int64) if own is None else np.flatnonzero(own.y != ABSTAIN)
-        if own is None or not len(rows):
-            return None if dev is None else Gold.of(dev)
-        X, y, votes = taken(data.vectors.train, rows), own.y[rows], data.votes[rows]
-        chosen = [own.chosen[row] for row in rows.tolist()]
-        if dev is None:
-            return Gold(y, X, votes, chosen)
-        return Gold(
-            np.concatenate([dev[1], y]),
-            _joined(dev[0], X),
-            VoteMatrix.concatenate([dev[2], votes]) if len(dev) == 3 else None,
-            [RANDOM] * len(dev[1]) + chosen,
-        )
 
     def report(
         self, data: TrainingSet, run: Trained, split: str, proba: Any, n_resamples: int
@@ -163,7 +147,7 @@ class OneLabelProject(ProjectKind):
         right = gold[gold != ABSTAIN] == data.labels.index(name)
         found = [(Judged(f"always {name!r}", seed, 0.0, self.figures(report), right), report)]
         start = time.perf_counter()
-        proba = _logistic(data, self.gold(data), split)
+        proba = _logistic(data, data.gold(), split)
         if proba is not None:
             seconds, title = time.perf_counter() - start, f"{LABELS_ALONE}: logistic"
             report = evaluate_proba(proba, gold, data.labels, n_resamples=_RESAMPLES)
@@ -201,7 +185,7 @@ class OneLabelProject(ProjectKind):
             "uncertain": outcome.uncertain,
             "references": outcome.known_rows(outcome.reference_rows),
             "verdict": outcome.verdict or None,
-            "labels": 0 if (gold := self.gold(data)) is None else len(gold),
+            "labels": 0 if (gold := data.gold()) is None else len(gold),
             "against_majority_vote": outcome.paired.to_dict() if outcome.paired else None,
         }
 
@@ -271,12 +255,6 @@ def one_sided(votes: VoteMatrix) -> str:
 
 def _truth(splits: Mapping[str, Split]) -> dict[str, Any]:
     return {name: split.gold for name, split in splits.items() if (split.gold >= 0).any()}
-
-
-def _joined(first: Any, second: Any) -> Any:
-    if isinstance(first, dict):
-        return {name: np.concatenate([part, second[name]]) for name, part in first.items()}
-    return np.concatenate([first, second])
 
 
 def _right(gold: Any, proba: Any, threshold: float | None) -> Any:

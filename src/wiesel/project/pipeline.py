@@ -6,11 +6,11 @@ changed, and an interrupted run loses no finished work.
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from wiesel.errors import DataError
-from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
 from wiesel.project.bundle import save_bundle
 from wiesel.project.checking import check_project
@@ -102,6 +102,8 @@ def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared
         say("cleaned", f"{len(removed)} half-written files of runs that were killed")
     start = time.perf_counter()
     votes = cast_votes(project, rows, cache)
+    own = {"train": kind.votes_of_people(rows, votes.train)}
+    votes = replace(votes, by_split={**votes.by_split, **own})
     known = f", {votes.known} of {votes.total} parts reused" if votes.total else ""
     slowest = f", {votes.slowest}" if votes.slowest else ""
     took = f"{time.perf_counter() - start:.1f} s{slowest}"
@@ -114,7 +116,7 @@ def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared
         how = "reused" if vectors.reused else f"{time.perf_counter() - start:.1f} s"
         say("features", f"{vectors.description} ({how})")
     gold = rows.train_gold
-    if n_gold := 0 if gold is None else int((gold.y != ABSTAIN).sum()):
+    if n_gold := 0 if gold is None else int(kind.known(gold.y).sum()):
         say("labels", f"{n_gold:,} of the training rows have one, which the models learn")
     data = TrainingSet(project, rows.labels, rows.splits, rows.truth, vectors, votes.by_split, gold)
     return Prepared(data, votes, rows)

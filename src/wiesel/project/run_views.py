@@ -13,7 +13,7 @@ from wiesel.evaluation.metrics import calibration_parts, threshold_curve
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.project.runs import KeptRun
 
-__all__ = ["Predictions", "RowMarks", "RunView", "ThresholdPoint", "view_run"]
+__all__ = ["Predictions", "RowMarks", "RunView", "ThresholdPoint", "places_among", "view_run"]
 
 _BINS = 15
 _POINTS = 40
@@ -109,6 +109,16 @@ class RunView:
         wrong = np.flatnonzero((self.gold != ABSTAIN) & (self.predicted != self.gold))
         certainty = self.proba[wrong, self.predicted[wrong]]
         return wrong[np.argsort(-certainty, kind="stable")]
+
+
+def places_among(ids: pl.Series, wanted: pl.Series) -> npt.NDArray[np.int64]:
+    """Return the place of each wanted id.
+
+    >>> places_among(pl.Series(["a", "b", "c"]), pl.Series(["c", "a"]))
+    array([2, 0])
+    """
+    place = {item: number for number, item in enumerate(ids.cast(pl.String).to_list())}
+    return np.array([place[item] for item in wanted.cast(pl.String).to_list()], dtype=np.int64)
 
 
 def view_run(run: KeptRun, split: str, labels: LabelSpace) -> RunView:

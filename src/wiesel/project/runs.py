@@ -5,7 +5,7 @@ import itertools
 import json
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from wiesel.errors import DataError, listed
+from wiesel.evaluation.comparison import LABELS_ALONE, without_labels
 from wiesel.io import read_rows
 from wiesel.project.settings import Project
 from wiesel.saving import write_json
@@ -26,6 +27,7 @@ __all__ = [
     "KeptRun",
     "claim_run",
     "compare_runs",
+    "effort_curves",
     "keep_run",
     "kept_runs",
     "read_run",
@@ -124,6 +126,36 @@ class KeptRun:
                 if file.is_file():
                     archive.write(file, Path("model") / file.relative_to(folder))
         return content.getvalue()
+
+
+def effort_curves(
+    runs: Sequence[KeptRun], judged_on: str | None
+) -> dict[str, list[tuple[int, float]]]:
+    """Return the accuracy of votes and labels, and of labels alone, by the number of labels.
+
+    `runs` are those of `kept_runs`, newest first; those judged on another split are left out. Each
+    run also tells what its method reaches without labels.
+    """
+    found: dict[str, dict[int, float]] = {}
+    for run in reversed(runs):  # so that of runs with equally many labels the newest counts
+        with suppress(OSError, ValueError):
+            for title, n_labels, accuracy in _points(run.metrics, judged_on):
+                found.setdefault(title, {})[n_labels] = accuracy
+    return {title: sorted(own.items()) for title, own in found.items()}
+
+
+def _points(metrics: Mapping[str, Any], judged_on: str | None) -> Iterator[tuple[str, int, float]]:
+    """Yield the points of one run: which curve, the number of labels, and the accuracy."""
+    n_labels, methods = metrics.get("labels"), metrics.get("methods")
+    if n_labels is None or not methods or metrics.get("judged_on") != judged_on:
+        return
+    title = "votes and labels"
+    yield title, n_labels, methods[0]["accuracy"]
+    for row in metrics.get("references", []):
+        if row["method"] == without_labels(methods[0]["method"]):
+            yield title, 0, row["accuracy"]
+        elif row["method"].startswith(LABELS_ALONE):
+            yield row["method"], n_labels, row["accuracy"]
 
 
 def run_folder(project: Project) -> Path:

@@ -126,7 +126,13 @@ class SpanSpace(Workspace):
 
     def view(self, run: KeptRun, split: str) -> SpanView:
         """Return what a kept run predicts for a split's documents."""
-        return view_spans(run, split, self.labels, self.gold_of(split))
+        is_here = split in self.splits
+        rows = self.splits[split if is_here else "train"].ids.cast(pl.String)
+        # Figures on training texts are on those that the run did not learn.
+        gold = self.gold_of(split) if is_here else self._given("evaluate")
+        known = dict(zip(rows, gold, strict=True))
+        found = view_spans(run, split, self.labels, known)
+        return found if is_here else found.among(view_spans(run, "train", self.labels, {}))
 
     def marks(self, split: str, places: Sequence[int], found: Predictions | None) -> list[RowMarks]:
         """Return how many spans voters, a model and people mark in some documents."""
@@ -140,6 +146,14 @@ class SpanSpace(Workspace):
             names = None if known is None else tuple(name for _, _, name, *_ in known)
             marks.append(RowMarks(dict(voted), tuple(predicted), names))
         return marks
+
+    def span_lines(self, split: str, place: int, found: Any) -> list[tuple[str, Any]]:
+        """Return what voters, a model and people mark in a document."""
+        lines: list[tuple[str, Any]] = [("voters", [own for _, own in self.spans_on(split, place)])]
+        if found is not None:
+            lines.append(("predicted", found.predicted[place]))
+        gold = self.gold_of(split)[place]
+        return lines if gold is None else [*lines, ("gold", gold)]
 
     def spans_on(self, split: str, place: int) -> list[tuple[str, Span]]:
         """Return each span that a voter marked in a document, with the voter."""
@@ -277,8 +291,8 @@ class SpanSpace(Workspace):
         )
 
     def suggestions(self, n: int = 30) -> list[Suggestion]:
-        """Return nothing: rules are suggested for labels of whole rows."""
-        return []
+        """Refuse: rules are suggested for labels of whole rows."""
+        raise ParameterError(_NO_MODEL)
 
     def clusters(self) -> list[Cluster]:
         """Return nothing: documents have no features."""

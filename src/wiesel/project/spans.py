@@ -1,16 +1,19 @@
 """A project whose labels are of parts of texts: votes on tokens, taggers, marked texts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.table import Table
+from wiesel.analysis.table import Table, percent, text
 from wiesel.catalog import load_model
 from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end.base import ExplainedModel
 from wiesel.errors import (
     DataError,
     ParameterError,
@@ -19,10 +22,13 @@ from wiesel.errors import (
     listed,
     warn_user,
 )
-from wiesel.io import FilePath, existing_file, explained
+from wiesel.gold import Gold
+from wiesel.io import FilePath, Split, existing_file, explained
+from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
 from wiesel.project.bundle import Bundle
 from wiesel.project.kinds import OneItem, ProjectKind
+from wiesel.project.labels import OF_WORKBENCH, labeled_gold, missing_dev_labels
 from wiesel.project.reporting import paragraphs, reproduce, training
 from wiesel.project.rows import SPLITS, ProjectRows, find_id
 from wiesel.project.settings import Project, located
@@ -43,6 +49,7 @@ from wiesel.spans import (
     voter_table,
     write_doccano,
 )
+from wiesel.spans.decoding import spans_of_proba
 from wiesel.tasks import SpansTask
 
 if TYPE_CHECKING:
@@ -52,6 +59,10 @@ __all__ = ["SpansProject", "evaluate_documents", "load_tagger"]
 
 _SHOWN, _IN_REPORT = 3, 40
 """How many marked texts the command line and the report show."""
+_OF_VOTES = (
+    "The votes alone, on the same documents: where span functions can be applied to new texts, and "
+    "find more than the tagger, their spans are the better ones."
+)
 _STYLE = "<style>mark{border-radius:.25em;padding:.1em .2em;color:#111}sub{font-size:.65em}</style>"
 
 
@@ -104,6 +115,34 @@ class SpansProject(ProjectKind):
             message = "The dev documents have no gold span, so they choose no epoch."
             warn_user(message, WieselWarning)
         return ProjectRows(labels, splits, truth, lfs)
+
+    def with_labels_of_people(self, project: Project, rows: ProjectRows) -> ProjectRows:
+        """Return the documents with the spans that people marked: dev texts, and what is learned.
+
+        The spans of texts drawn at random choose the epoch if the project names no dev file.
+        """
+        train: Documents = rows.splits["train"]
+        split = Split(pl.DataFrame({"id": train.ids}), np.full(len(train), ABSTAIN))
+        given = labeled_gold(project, split, rows.labels)
+        splits, truth = dict(rows.splits), dict(rows.truth)
+        if "dev" not in splits and not missing_dev_labels(project, split, rows.labels):
+            random = labeled_gold(project, split, rows.labels, "evaluate")
+            places = [k for k, own in enumerate(random) if own is not None]
+            splits["dev"] = train.select(np.array(places, dtype=np.int64))
+            truth["dev"] = [random[k] for k in places]
+            for place in places:  # they choose the epoch, so they are not learned
+                given[place] = None
+        chosen = ["" if own is None else OF_WORKBENCH for own in given]
+        return replace(rows, splits=splits, truth=truth, train_gold=Gold(given, chosen=chosen))
+
+    def known(self, gold: Any) -> npt.NDArray[np.bool_]:
+        """Return whether people marked each document."""
+        return np.array([own is not None for own in gold], dtype=bool)
+
+    def votes_of_people(self, rows: ProjectRows, votes: TokenVotes) -> TokenVotes:
+        """Return the votes with the spans that people marked, which replace soft labels."""
+        gold = rows.train_gold
+        return votes if gold is None or not self.known(gold.y).any() else votes.with_known(gold.y)
 
     def check_inputs(self, project: Project, rows: ProjectRows) -> None:
         """Accept all documents: taggers read words."""
@@ -174,13 +213,15 @@ class SpansProject(ProjectKind):
 
     def data_facts(self, data: TrainingSet) -> dict[str, Any]:
         """Return the file, the number of documents and a fingerprint of every split."""
+        source = data.project.data
+        files = {name: getattr(source, name, None) for name in data.splits}
         return {
             name: {
-                "file": str(data.project.path(getattr(data.project.data, name)).resolve()),
+                "file": None if file is None else str(data.project.path(file).resolve()),
                 "rows": len(own),
                 "fingerprint": digest(_content(own), data.truth.get(name))[:16],
             }
-            for name, own in data.splits.items()
+            for (name, own), file in zip(data.splits.items(), files.values(), strict=True)
         }
 
     def sections(self, outcome: "Outcome") -> Mapping[str, str]:
@@ -204,6 +245,7 @@ class SpansProject(ProjectKind):
             parts.append("There are no gold spans to evaluate on.")
         else:
             parts += [table.to_text(), str(outcome.reports[outcome.main.method][split])]
+            parts.append(f"{_OF_VOTES}\n{_of_votes(outcome, split).to_text()}")
         return [*parts, "\n".join(map(str, _marked(outcome, _SHOWN)))]
 
 
@@ -257,6 +299,25 @@ def _marked(outcome: "Outcome", limit: int) -> list[MarkedText]:
     return explain_spans(votes, [found[k] for k in chosen])
 
 
+def _of_votes(outcome: "Outcome", split: str) -> Table:
+    """The quality of the votes alone, which read their lists of names on these documents, too."""
+    data, main = outcome.data, outcome.main
+    votes, documents = data.votes_by_split[split], data.splits[split]
+    found = {"majority vote": votes.majority()}
+    if isinstance(main.model, ExplainedModel):
+        proba = main.model.soft_labels(documents, votes)
+        found[f"soft labels of {main.method}"] = spans_of_proba(proba, documents, data.labels)
+    rows = []
+    for name, spans in found.items():
+        report = evaluate_spans(data.truth[split], spans, documents, data.labels.names)
+        exact, overlap_f1 = report.exact["all"], report.overlap["all"].f1
+        rows.append((name, exact.precision, exact.recall, exact.f1, overlap_f1))
+    shown = ("precision", "recall", "F1", "overlap F1")
+    frame = pl.DataFrame(rows, schema=["votes alone", *shown], orient="row")
+    frame = frame.with_columns(pl.col(shown).fill_nan(None))
+    return Table(frame, (text("votes alone"), *map(percent, shown)))
+
+
 def _summary(outcome: "Outcome") -> str:
     data, main, votes = outcome.data, outcome.main, outcome.data.votes
     kept = main.model.history_.best_epoch
@@ -279,4 +340,5 @@ def _quality(outcome: "Outcome") -> str:
     intro = f"<p>Evaluated on {n_documents:,} {escape(split)} documents with gold spans.</p>"
     main = outcome.reports[outcome.main.method][split]
     by_label = f"<p>{escape(outcome.main.method)}, label by label:</p>"
-    return intro + outcome.table.to_html() + by_label + main.table.to_html()
+    tables = intro + outcome.table.to_html() + by_label + main.table.to_html()
+    return f"{tables}<p>{escape(_OF_VOTES)}</p>{_of_votes(outcome, split).to_html()}"

@@ -9,23 +9,25 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from wiesel.catalog import load_model, method
-from wiesel.compare import build_method, without_labels
+from wiesel.compare import build_method
 from wiesel.end_to_end import Committee, EndToEndModel, TwoStage
 from wiesel.end_to_end.checks import is_classifier
 from wiesel.end_to_end.plan import votes_fingerprint
 from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import SavedModelError
-from wiesel.gold import Gold
+from wiesel.evaluation.comparison import without_labels
+from wiesel.gold import RANDOM, Gold
 from wiesel.label_models import LabelModel
-from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.names import end_model_by_name
 from wiesel.parameters import Parameterized
 from wiesel.project.kinds import ProjectKind, kind_of
 from wiesel.project.settings import Project, located, option_tables
-from wiesel.project.vectors import Vectors
+from wiesel.project.vectors import Vectors, taken
 from wiesel.saving import write_file
 from wiesel.tasks import OneLabelTask, Task, task_of
 from wiesel.training.history import watching
@@ -81,6 +83,24 @@ class TrainingSet:
         """The votes to learn from."""
         return self.votes_by_split["train"]
 
+    def gold(self) -> Gold | None:
+        """Return the labels of dev, a random sample, and of train; None without any."""
+        dev, own = self.kind.validation(self), self.train_gold
+        none = np.empty(0, dtype=np.int64)
+        rows = none if own is None else np.flatnonzero(self.kind.known(own.y))
+        if own is None or not len(rows):
+            return None if dev is None else Gold.of(dev)
+        X, y, votes = taken(self.vectors.train, rows), own.y[rows], self.votes[rows]
+        chosen = [own.chosen[row] for row in rows.tolist()]
+        if dev is None:
+            return Gold(y, X, votes, chosen)
+        return Gold(
+            np.concatenate([dev[1], y]),
+            _joined(dev[0], X),
+            self.task.joined_votes([dev[2], votes]) if len(dev) == 3 else None,
+            [RANDOM] * len(dev[1]) + chosen,
+        )
+
     @property
     def dev_votes(self) -> Any:
         """The votes on the dev rows; None if the voters do not vote on them."""
@@ -134,7 +154,7 @@ def train_on_labels(
     """
     if data.task.kind != OneLabelTask.kind or "test" not in data.truth:
         return None
-    gold = data.kind.gold(data)
+    gold = data.gold()
     if gold is None or len(set(gold.y.tolist())) < 2:
         return None
     if data.project.end_model.name.startswith("sklearn:"):
@@ -153,7 +173,7 @@ def train_without_labels(
     """
     if data.task.kind != OneLabelTask.kind or name == "supervised":
         return None
-    if data.kind.gold(data) is None:
+    if data.gold() is None:
         return None
     parts: dict[str, Any] = {
         part: {split: own for split, own in getattr(data, part).items() if split != "dev"}
@@ -281,7 +301,7 @@ def _fit(data: TrainingSet, name: str, model: EndToEndModel) -> None:
     X: Any = data.vectors.train
     if name == DEV_GOLD:
         # Rows that are trained on must not choose the epoch as well.
-        labels = data.kind.gold(data)
+        labels: Any = data.gold()
         model.fit(labels.X, labels.y)
         return
     held_out = data.kind.validation(data)
@@ -290,7 +310,7 @@ def _fit(data: TrainingSet, name: str, model: EndToEndModel) -> None:
         return
     gold, engine = None, data.project.training_engine
     if data.task.learns_gold:
-        gold = data.kind.gold(data)
+        gold = data.gold()
         # A committee learns the dev rows; a single method also needs them to choose its epoch.
         held_out = None if isinstance(model, Committee) else held_out
     model.fit(X, data.votes, held_out, gold=gold, engine=engine)
@@ -307,7 +327,7 @@ def _key(data: TrainingSet, name: str, model: EndToEndModel) -> str:
     if data.dev_votes is not None and name != DEV_GOLD:
         gold_votes = _votes_key(data, data.dev_votes)
     gold = data.truth.get("dev")
-    if more is None or name == "supervised" or not (more.y != ABSTAIN).any():
+    if more is None or name == "supervised" or not data.kind.known(more.y).any():
         return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes)
     also = more.y, list(more.chosen)
     return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes, also)
@@ -344,3 +364,9 @@ def _loaded(folder: Path, model: EndToEndModel) -> tuple[EndToEndModel, float] |
         return found, float(note["seconds"])
     except (SavedModelError, ValueError, KeyError):
         return None
+
+
+def _joined(first: Any, second: Any) -> Any:
+    if isinstance(first, dict):
+        return {name: np.concatenate([part, second[name]]) for name, part in first.items()}
+    return np.concatenate([first, second])

@@ -46,7 +46,7 @@ from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
 from wiesel.project.insights import evidence_of_rules, project_findings
 from wiesel.project.kept_values import KeptValues
-from wiesel.project.labels import answers_for, label_store, labeled_gold, people_labels
+from wiesel.project.labels import answers_for, label_store, labeled_gold
 from wiesel.project.lf_set import LFEntry, LFSet
 from wiesel.project.rows import ProjectRows, read_splits, refuse_several_labels
 from wiesel.project.run_views import Predictions, RowMarks, view_run
@@ -243,6 +243,10 @@ class Workspace(KeptValues):
             marks.append(RowMarks(voted, predicted, known))
         return marks
 
+    def span_lines(self, split: str, place: int, found: Any) -> list[tuple[str, Any]]:
+        """Return who marks which spans in a row's text; nothing if rows have labels."""
+        return []
+
     def votes_on(self, split: str, place: int) -> list[tuple[str, str, float]]:
         """Return each vote on a row: voter, class, and trust in the voter (NaN if unknown)."""
         votes, preview = self.cast.by_split.get(split), self.preview
@@ -272,10 +276,6 @@ class Workspace(KeptValues):
         if voter not in votes.voters:
             return np.empty(0, np.int64)
         return np.flatnonzero(votes.select([voter]).covered)
-
-    def people_labels(self) -> pl.DataFrame:
-        """Return what people agreed on for each row that they labeled."""
-        return people_labels(self.store, self.answers)
 
     def refresh(self, labels_only: bool = False) -> None:
         """Drop values derived from labels and, unless `labels_only`, from labeling functions."""

@@ -35,7 +35,7 @@ _LINK_BELIEF = 10.0
 _LINK_RIGHT = np.array([[0.9, 0.1], [0.1, 0.9]])
 _DOUBT = 0.1
 """What every tag adds to the votes on a token while links are first weighed against votes."""
-_LOST = 0.5
+_LOST = 0.25
 """EM stops if a voter that others never meet would lose this share of its undisputed marks."""
 
 Floats = npt.NDArray[np.float64]

@@ -49,6 +49,9 @@ class TokenVotes:
     """(n_tokens, n_voters): votes for BIO tags."""
     links: VoteMatrix | None = None
     """(n_tokens, n_rules): votes on whether each token belongs together with its predecessor."""
+    known: npt.NDArray[np.int64] | None = None
+    """(n_tokens,): the right tags of documents that people marked, -1 elsewhere. They replace the
+    soft labels of a label model."""
 
     def __post_init__(self) -> None:
         SpanLabels.of_tags(self.votes.labels)
@@ -58,6 +61,11 @@ class TokenVotes:
                     f"The {what} are on {matrix.n_items} items; the documents have "
                     f"{self.documents.n_tokens} tokens."
                 )
+        if self.known is not None and self.known.shape != (self.documents.n_tokens,):
+            raise VoteError(
+                f"The known tags have the shape {self.known.shape}; the documents have "
+                f"{self.documents.n_tokens} tokens."
+            )
         if self.links is not None and self.links.labels != TOGETHER:
             raise VoteError(
                 f"The classes of links are 'apart' and 'together'; got {self.links.labels!r}."
@@ -163,7 +171,22 @@ class TokenVotes:
         chosen = row_indices(rows, len(self.documents))
         tokens = self.documents.tokens_of(chosen)
         links = None if self.links is None else self.links[tokens]
-        return TokenVotes(self.documents.select(chosen), self.votes[tokens], links)
+        known = None if self.known is None else self.known[tokens]
+        return TokenVotes(self.documents.select(chosen), self.votes[tokens], links, known)
+
+    def with_known(self, spans: Sequence[Sequence[tuple[Any, ...]] | None]) -> "TokenVotes":
+        """Return the votes with the right spans of some documents; None is an unknown document.
+
+        A tagger learns them instead of what the votes say there.
+
+        >>> votes = TokenVotes(Documents.from_texts(["Ada", "so"]), VoteMatrix.from_dense(
+        ...     [[-1], [-1]], SpanLabels(("PER",)).tags))
+        >>> votes.with_known([[(0, 3, "PER")], None]).known
+        array([ 1, -1])
+        """
+        given = self.documents.tags_of([own or [] for own in spans], self.labels)
+        is_known = np.array([own is not None for own in spans], dtype=bool)
+        return replace(self, known=np.where(is_known[self.documents.document_index], given, -1))
 
     def spans(self, voter: str) -> list[list[Span]]:
         """Return the spans that one voter marked in every document."""

@@ -219,9 +219,19 @@ class SpansTask(Task):
         votes: Any = plan.votes
         if reads_sequences(label_model):
             fitted = copy.deepcopy(label_model)
-            return fitted, fitted.fit_predict_proba(votes)
+            return fitted, self._with_known(fitted.fit_predict_proba(votes), votes)
         fitted, proba = fit(label_model, replace(plan, votes=votes.votes), None)
-        return fitted, outside_where_silent(proba, votes.votes.covered)
+        silent = outside_where_silent(proba, votes.votes.covered)
+        return fitted, self._with_known(silent, votes)
+
+    def _with_known(self, proba: Array, votes: TokenVotes) -> Array:
+        """Return P(tag) in which the tags that people gave are certain."""
+        if votes.known is None:
+            return proba
+        rows = np.flatnonzero(votes.known >= 0)
+        proba = np.array(proba)
+        proba[rows] = np.eye(self.n_classes)[votes.known[rows]]
+        return proba
 
     def checked_proba(
         self, proba: Any, source: str, n_items: int | None = None, *, zeros: bool = False

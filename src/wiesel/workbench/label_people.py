@@ -9,6 +9,7 @@ from nicegui import ui
 
 from wiesel.analysis.workers import label_disagreements
 from wiesel.io import RESOLVED
+from wiesel.project.labels import people_labels
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, table
 from wiesel.workbench.row_view import open_row
@@ -58,7 +59,7 @@ class PeopleBox:
         answers = store.answers()
         own = answers.filter(pl.col("person") != RESOLVED)
         people = own.filter(pl.col("label").is_not_null())["person"].value_counts(sort=True)
-        labels = self.desk.space.people_labels()
+        labels = people_labels(store, self.desk.space.answers)
         settled = set(labels.filter(pl.col("agreed"))["item"])
         apart = [row for row in label_disagreements(own).to_dicts() if row["item"] not in settled]
         for row in apart:

@@ -172,9 +172,12 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .marker-text { line-height: 2.1; user-select: none; touch-action: pan-y; cursor: text; padding: 4px;
   border-radius: 6px; max-height: 60vh; }
 .marker-text:focus-visible { outline: 2px solid var(--w-accent); }
-.w-text mark.marker-span { border-bottom: 3px solid; border-radius: 4px; padding: 3px 1px; }
-.marker-label { color: #fff; font-size: 11px; border-radius: 4px; padding: 0 4px; margin-left: 4px;
-  vertical-align: 1px; white-space: nowrap; }
+.w-text mark.marker-span { background: color-mix(in srgb, var(--span) 28%, transparent);
+  border-bottom: 3px solid var(--span); border-radius: 4px; padding: 3px 1px; }
+.marker-label { background: var(--span); color: #fff; font-size: 11px; border-radius: 4px;
+  padding: 0 4px; margin-left: 4px; vertical-align: 1px; white-space: nowrap; }
+.label-error { cursor: pointer; padding: 4px; border-radius: 6px; }
+.label-error:hover, .label-error:focus { background: var(--w-soft); outline: none; }
 .marker-chosen { background: var(--w-accent); color: var(--w-page); border-radius: 2px; }
 .marker-button { border: 0; border-radius: 4px; color: #fff; padding: 7px 12px; font: inherit;
   font-size: 14px; cursor: pointer; }

@@ -12,6 +12,7 @@ from wiesel.workbench.data_page import DataPage
 from wiesel.workbench.desk import Desk
 from wiesel.workbench.entrance import Entrance, EntrancePage
 from wiesel.workbench.label_page import LabelPage
+from wiesel.workbench.label_results import LabelResultsPage
 from wiesel.workbench.label_sets_page import LabelSetPage
 from wiesel.workbench.layout import PAGES, frame
 from wiesel.workbench.lfs_page import LFsPage
@@ -35,10 +36,14 @@ def add_pages(entrance: Entrance) -> None:
         "/lfs": lambda desk, query: (CrowdPage if desk.space.has_crowd else LFsPage)(desk),
         "/label": lambda desk, query: _LABEL_PAGES[desk.space.project.task](desk, query),
         "/train": lambda desk, query: TrainPage(desk),
-        "/results": lambda desk, query: ResultsPage(desk, query.get("run", "")),
+        "/results": lambda desk, query: _results(desk)(desk, query.get("run", "")),
     }
     for address, name in PAGES:
         _add(entrance, address, name, builders[address])
+
+
+def _results(desk: Desk) -> type[ResultsPage]:
+    return ResultsPage if desk.space.project.task == ONE_LABEL else LabelResultsPage
 
 
 def _add(

@@ -1,5 +1,6 @@
 """Results: metrics that link to their rows, blame for errors, and a comparison of two runs."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from wiesel.project.labels import missing_dev_labels
 from wiesel.project.next_steps import NextStep, next_steps
 from wiesel.project.rows import part_of, positions
 from wiesel.project.run_views import RunView, view_run
-from wiesel.project.runs import KeptRun, compare_runs, kept_runs
+from wiesel.project.runs import KeptRun, compare_runs, effort_curves, kept_runs
 from wiesel.votes import VoteMatrix
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
@@ -27,7 +28,6 @@ from wiesel.workbench.texts import cut, figure_name, percent, words
 __all__ = ["ResultsPage"]
 
 _FIGURES = ("accuracy", "f1", "macro_f1", "auc", "average_precision", "log_loss", "brier")
-_BESIDE = ("accuracy", "macro_f1", "auc")
 _CLASS_FIGURES = (
     ("name", "class"),
     ("precision", "precision"),
@@ -42,10 +42,8 @@ _CLASSES = 25
 """More classes are shown on request, the worst first."""
 _LISTED = 12
 _BEYOND_CHANCE = 0.05
-_CONFIDENCE = (
-    "Confidence is the probability of the predicted class. In binary tasks it can be below 50 % "
-    "if the decision threshold is not 50 %."
-)
+_CONFIDENCE = """Confidence is the probability of the predicted class. In binary tasks it can be \
+below 50 % if the decision threshold is not 50 %."""
 _GO = {
     "train": ("train", "/train"),
     "label": ("label", "/label?way=random"),
@@ -63,6 +61,8 @@ _FILES = {
 
 class ResultsPage:
     """One run, and the rows behind its metrics."""
+
+    beside: tuple[str, ...] = ("accuracy", "macro_f1", "auc")  # the figures of other methods
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
@@ -87,15 +87,21 @@ class ResultsPage:
         with ui.element("div").classes("w-row"):
             self._choice("Run", {n: _title(r) for n, r in self.runs.items()}, self.name, self._run)
             self.splits = self._choice("Rows", {}, None, self._split)
-            for title, file in _FILES.items():
+            for title, file in self.files.items():
                 ui.button(f"Download {title}", on_click=partial(self._download, file)).props(
                     "flat dense no-caps"
                 )
             ui.button("Download model", on_click=self._download_model).props("flat dense no-caps")
             send = ui.button("Send to an annotation tool", on_click=self._send)
             send.props("flat dense no-caps").classes("send-rows")
+            send.set_visibility(self.desk.space.has_map)  # the tools get a class for each row
         self.place = ui.element("div").classes("results").style("min-height: 400px; width: 100%")
         ui.timer(0.01, self.refresh, once=True)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files of the run that can be downloaded."""
+        return _FILES
 
     def _choice(self, title: str, options: dict[str, str], value: Any, then: Any) -> ui.select:
         box = ui.select(options, value=value, label=title, on_change=lambda e: then(e.value))
@@ -135,6 +141,7 @@ class ResultsPage:
                 else:
                     self._figures(report)
                     self._beside()
+                    self._effort()
                     self._confusion(view, report)
                     self._classes(view, report)
                     self._calibration(view, report)
@@ -233,7 +240,7 @@ class ResultsPage:
         """Show all methods and baselines of the run, beside which a figure means something."""
         metrics = self._metrics()
         rows = [*metrics.get("methods", []), *metrics.get("references", [])]
-        heads = [(figure_name(name), True) for name in _BESIDE]
+        heads = [(figure_name(name), True) for name in self.beside]
         with card("Beside it: other methods and baselines, with 95 % intervals"):
             if metrics.get("verdict"):
                 words(metrics["verdict"], "run-verdict")
@@ -241,9 +248,17 @@ class ResultsPage:
                 for row in rows:
                     with ui.element("tr").classes("run-baseline"):
                         words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
-                        for name in _BESIDE:
+                        for name in self.beside:
                             words(_with_limits(row, name), "w-number", tag="td")
                         words(_apart(row), "w-number", tag="td")
+
+    def _effort(self) -> None:
+        """Show what labels have bought so far: the accuracy of each run against its labels."""
+        found = effort_curves(list(self.runs.values()), self._metrics().get("judged_on"))
+        if len(found.get("votes and labels", [])) > 1:
+            with card("What your labels bought: accuracy by the number of labels"):
+                chart = ui.echart(_lines(found, {}, {"scale": True})).classes("effort-chart")
+                chart.style("height: 240px; width: 100%")
 
     def _figures(self, report: Any) -> None:
         heads = (("figure", False), ("value", True), ("95 % interval", True))
@@ -554,21 +569,32 @@ def _apart(row: dict[str, Any]) -> str:
 
 
 def _threshold_options(points: list[Any]) -> dict[str, Any]:
+    found = {
+        name: [(round(p.threshold, 4), getattr(p, name)) for p in points]
+        for name in ("precision", "recall", "f1")
+    }
+    return _lines(found, {"max": 1}, {"min": 0})
+
+
+def _lines(
+    found: Mapping[str, Sequence[tuple[float, float]]], x: dict[str, Any], y: dict[str, Any]
+) -> dict[str, Any]:
+    """The options of a chart of lines, each with points (x, y) and a name."""
     return {
         "animation": False,
         "color": COLORS,
         "grid": {"left": 40, "right": 10, "top": 30, "bottom": 26},
         "legend": {"top": 0, "textStyle": {"color": GRAY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
-        "xAxis": {"type": "value", "min": 0, "max": 1, **AXIS},
-        "yAxis": {"type": "value", "min": 0, "max": 1, **AXIS},
+        "xAxis": {"type": "value", "min": 0, **x, **AXIS},
+        "yAxis": {"type": "value", "max": 1, **y, **AXIS},
         "series": [
             {
                 "name": name,
                 "type": "line",
                 "symbolSize": 7,
-                "data": [[round(p.threshold, 4), round(getattr(p, name), 4)] for p in points],
+                "data": [[place, round(value, 4)] for place, value in own],
             }
-            for name in ("precision", "recall", "f1")
+            for name, own in found.items()
         ],
     }

@@ -14,7 +14,7 @@ from wiesel.explain import Explanation
 from wiesel.lfs.trying import matched_spans
 from wiesel.project.run_views import RowMarks
 from wiesel.project.runs import kept_runs
-from wiesel.workbench.chips import chip
+from wiesel.workbench.chips import chip, span_line
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import heading, stored_person, table
 from wiesel.workbench.lf_maker import LFMaker
@@ -40,6 +40,8 @@ class RowFacts:
     soft_labels: tuple[tuple[str, float], ...]
     """What the votes say together, each label with its share."""
     marks: RowMarks
+    lines: list[tuple[str, Any]]
+    """What voters, the model and people mark in the text, if the labels are of its parts."""
     source: str
     """The model that predicts."""
 
@@ -59,6 +61,7 @@ def row_facts(desk: Desk, split: str, place: int) -> RowFacts:
         found,
         space.soft_labels_of(split, place) if found else (),
         space.marks(split, [place], predictions)[0],
+        space.span_lines(split, place, predictions),
         "" if predictions is None else predictions.source,
     )
 
@@ -126,6 +129,8 @@ class RowView:
         with self.card:
             self._head(facts)
             _text(self.desk, facts, self.on_added, self.label)
+            for title, found in facts.lines:
+                span_line(self.desk, str(facts.row[str(self.desk.space.text_column)]), found, title)
             _other_columns(self.desk, facts)
             _verdict(self.desk, facts)
             if self.split == "train":

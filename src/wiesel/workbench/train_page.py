@@ -15,7 +15,6 @@ from wiesel.workbench.texts import cut, figure_name, link, percent, shown, words
 __all__ = ["TrainPage"]
 
 _CURVE = "height: 230px; width: 100%"
-_SHOWN = ("accuracy", "f1", "auc")
 
 
 class TrainPage:
@@ -74,7 +73,7 @@ class TrainPage:
 
     async def offer_all_methods(self) -> None:
         """Show every method with its summary."""
-        summaries = await work(_summaries)
+        summaries = await work(_summaries, self.desk.space.project.task)
         if summaries is None:
             return
         # The browser names a choice by its position, so what it shows already keeps its place.
@@ -169,7 +168,7 @@ class TrainPage:
             heads = [
                 ("run", False),
                 ("method", False),
-                *((figure_name(name), True) for name in _SHOWN),
+                *((figure_name(name), True) for name in self.desk.space.figures),
             ]
             with table(*heads, ("seconds", True)):
                 for run, before in zip(runs, [*runs[1:], None], strict=True):
@@ -188,7 +187,7 @@ class TrainPage:
                     words(" stopped", "w-faint")
             method = str(row.get("method", ", ".join(run.about.get("methods", []))))
             words(method, "w-name-cell", tag="td")
-            for name in _SHOWN:
+            for name in self.desk.space.figures:
                 words(percent(row.get(name), 1), "w-number", tag="td")
             seconds = row.get("seconds")
             words("–" if seconds is None else f"{seconds:.1f}", "w-number", tag="td")  # noqa: RUF001
@@ -198,11 +197,12 @@ class TrainPage:
         changes = ["the first run"] if before is None else run.changes(before)
         with ui.element("tr").classes("run-notes"):
             cell = words("", "w-faint", tag="td")
-            cell.props["colspan"] = 3 + len(_SHOWN)
+            cell.props["colspan"] = 3 + len(self.desk.space.figures)
             with cell:
                 words("; ".join(changes) or "as the run before")
                 for row in _references(run):
-                    figures = [f"{figure_name(n)} {percent(row.get(n), 1)}" for n in _SHOWN[:2]]
+                    shown = self.desk.space.figures[:2]
+                    figures = [f"{figure_name(n)} {percent(row.get(n), 1)}" for n in shown]
                     words(f"{row.get('method')}: {', '.join(figures)}", tag="div")
 
 
@@ -215,10 +215,14 @@ def _references(run: KeptRun) -> list[dict[str, Any]]:
     return [row for row in found if isinstance(row, dict)]
 
 
-def _summaries() -> dict[str, str]:
+def _summaries(task: str) -> dict[str, str]:
+    """Return the methods that do a kind of task, each with what it does."""
     from wiesel.catalog import METHODS  # it loads torch
 
-    return {name: method.summary for name, method in METHODS.items()}
+    found = METHODS.items()
+    return {
+        name: method.summary for name, method in found if task in getattr(method.cls, "tasks", ())
+    }
 
 
 def _no_run(has_votes: bool) -> None:

@@ -32,6 +32,15 @@ def test_it_learns_what_weighted_rows_say():
     assert np.allclose(model.predict_proba(points), expected.predict_proba([[0], [1]]), atol=1e-6)
 
 
+def test_the_last_of_several_steps_gets_the_weights():
+    votes = VoteMatrix.from_dense([[0, 0], [0, 1]], ["ham", "spam"])
+    points = np.array([[0.0], [1.0]], dtype=np.float32)
+    steps = make_pipeline(StandardScaler(), MinMaxScaler(), LogisticRegression())
+    found = TwoStage(MajorityVote(), steps).fit(points, votes).predict_proba(points)
+    steps.fit([[0], [1], [1]], [0, 0, 1], logisticregression__sample_weight=[1, 0.5, 0.5])
+    assert np.allclose(found, steps.predict_proba(points), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "classifier",
     [LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())],

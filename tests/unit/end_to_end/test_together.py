@@ -56,6 +56,25 @@ def plain_network(seed: int) -> nn.Module:
         return nn.Sequential(*first, nn.Linear(8, 2))
 
 
+def test_a_seed_is_the_same_model_whoever_made_the_network():
+    probas = [
+        TwoStage(MajorityVote(), network(made), **QUICK).fit(X, VOTES).predict_proba(X)
+        for made in (1, 2)
+    ]
+    np.testing.assert_array_equal(*probas)
+
+
+def test_weights_that_somebody_set_are_where_training_starts():
+    made = [network(1), network(2)]
+    for net in made:
+        assert net.is_untrained
+        with torch.no_grad():
+            net.layers[0].bias.add_(1)
+        assert not net.is_untrained
+    probas = [TwoStage(MajorityVote(), net, **QUICK).fit(X, VOTES).predict_proba(X) for net in made]
+    assert np.abs(probas[0] - probas[1]).max() > 1e-6
+
+
 def weasel(seed: int, lr: float, **options: Any) -> WeaSEL:
     given = {"encoder": (7,), "tau_1": 1.0, "seed": seed, "lr": lr, **QUICK, **options}
     return WeaSEL.paper(network(seed), **given)

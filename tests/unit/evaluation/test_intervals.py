@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from wiesel.evaluation import percentile_interval, resampled_figures
 from wiesel.evaluation.intervals import (
@@ -84,6 +85,29 @@ def test_the_interval_of_f1_is_that_of_a_share_of_the_items_named_or_true() -> N
     samples = resampled_figures(gold, proba, predicted, n_resamples=50)
     low, high = figure_intervals(gold, proba, predicted, samples)["f1"]
     assert (low, high) == pytest.approx((2 * 0.28 / 1.28, 2 * 0.72 / 1.72), abs=2e-3)
+
+
+def test_the_interval_of_macro_f1_is_that_of_the_delta_method() -> None:
+    """With many items it is normal; its variance follows from the slopes in the cells' shares."""
+    confusion = np.array([[300, 90, 10], [20, 200, 80], [5, 15, 280]])
+    gold, predicted = (
+        np.repeat(side, confusion.ravel()) for side in np.indices((3, 3)).reshape(2, -1)
+    )
+
+    def macro_f1(cells: np.ndarray) -> float:
+        return float((2 * cells.diagonal() / (cells.sum(axis=0) + cells.sum(axis=1))).mean())
+
+    expected, n = f1_score(gold, predicted, average="macro"), len(gold)
+    assert macro_f1(confusion) == pytest.approx(expected)
+    shares, steps = confusion / n, 1e-6 * np.eye(9).reshape(9, 3, 3)
+    slopes = np.array([macro_f1(shares + e) - macro_f1(shares - e) for e in steps]) / 2e-6
+    mean = shares.ravel() @ slopes
+    error = np.sqrt((shares.ravel() @ (slopes - mean) ** 2) / n)
+    proba = np.eye(3)[predicted] * 0.7 + 0.1
+    samples = resampled_figures(gold, proba, predicted, n_resamples=2000)
+    found = figure_intervals(gold, proba, predicted, samples)["macro_f1"]
+    limits = expected - 1.96 * error, expected + 1.96 * error
+    assert found == pytest.approx(limits, abs=0.2 * error)
 
 
 def test_a_class_without_items_makes_the_mean_f1_uncertain() -> None:

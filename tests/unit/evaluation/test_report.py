@@ -89,6 +89,16 @@ def test_many_classes_are_averaged() -> None:
     report = evaluate_proba(proba, [0, 1, 2, 1], ["a", "b", "c"])
     # F1: a 1; b 2/3 (one of two found); c 2/3 (one of two right).
     assert report.f1 == report.macro_f1 == pytest.approx(7 / 9)
+    printed = [line.strip().partition("  ")[0] for line in str(report).splitlines()[3:10]]
+    assert printed == [
+        "accuracy",
+        "macro F1",
+        "ROC-AUC",
+        "average precision",
+        "log loss",
+        "Brier score",
+        "calibration error",
+    ]
     assert "F1 of" not in str(report)
 
 

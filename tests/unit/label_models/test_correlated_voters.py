@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal, zscore
 
 from wiesel import LabelSpace, MajorityVote, VoteMatrix
 from wiesel.datasets import make_panel
@@ -52,6 +53,31 @@ def test_independent_voters_have_the_weights_of_a_linear_discriminant() -> None:
     expected = 2 * accuracies - 1  # the correlation of a vote with a balanced class
     assert model.reliabilities_[:, 1] == pytest.approx(expected, abs=0.03)
     assert model.discriminant_[:, 1] == pytest.approx(expected / (1 - expected**2), abs=0.12)
+
+
+def test_the_soft_label_is_the_posterior_of_two_normals() -> None:
+    """Bayes' rule on the documented model: x is normal around a z with the covariance E."""
+    rng = np.random.default_rng(3)
+    gold = (rng.random(2000) < 0.2).astype(int)
+    dense = np.stack([noisy(gold, each, rng) for each in (0.9, 0.8, 0.7)], axis=1)
+    votes = VoteMatrix.from_dense(dense, LABELS)
+    model = CorrelatedVoters(power=0.0).fit(votes, class_balance=[0.8, 0.2])
+    x = (dense - dense.mean(axis=0)) / dense.std(axis=0)
+    a, errors = model.reliabilities_[:, 1], model.error_covariance_[1]
+    # A class with a share of 0.2 has the standard deviation 0.4.
+    present = 0.2 * multivariate_normal(a * (1 - 0.2) / 0.4, errors).pdf(x)
+    absent = 0.8 * multivariate_normal(a * (0 - 0.2) / 0.4, errors).pdf(x)
+    assert model.predict_proba(votes)[:, 1] == pytest.approx(present / (present + absent))
+
+
+def test_standardized_votes_are_z_scores_of_what_each_voter_said() -> None:
+    dense = np.random.default_rng(4).choice([-1, 0, 1], (200, 3), p=[0.3, 0.5, 0.2])
+    votes = VoteMatrix.from_dense(dense, LABELS)
+    found = CorrelatedVoters().fit(votes).standardized(votes)
+    for c in range(2):
+        said = np.where(dense < 0, np.nan, dense == c)
+        expected = np.nan_to_num(zscore(said, nan_policy="omit"))
+        assert found[:, :, c] == pytest.approx(expected)
 
 
 def test_power_changes_how_sure_it_is_and_not_the_class(crowd) -> None:

@@ -165,6 +165,20 @@ def test_spans_are_quoted_and_found(client: ChatClient, server: ModelServer) -> 
     assert [len(own) for own in votes.spans("llm")] == [2, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("quote", "places"),
+    [("US", [(0, 2)]), ("us", [(9, 11)]), ("Us", [(0, 2), (9, 11)]), ("tell", [])],
+)
+def test_a_quote_in_other_letters_counts_where_the_exact_one_is_missing(
+    client: ChatClient, server: ModelServer, quote: str, places: list[tuple[int, int]]
+) -> None:
+    server.answer = lambda _: json.dumps({"spans": [{"text": quote, "label": "ORG"}]})
+    documents, labels = Documents.from_texts(["US tells us"]), SpanLabels(("ORG",))
+    runs = prompt_spans("ORG", client=client).run(documents, labels).runs
+    (spans,) = documents.spans_of_runs(runs, labels)
+    assert [(span.start, span.end) for span in spans] == places
+
+
 def test_rules_of_a_model_are_checked_on_the_rows(client: ChatClient, server: ModelServer) -> None:
     rules = [
         {"kind": "keywords", "label": "spam", "keywords": ["prize", "cash"]},

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from wiesel.nn.end_models import Dropout
-from wiesel.nn.stacking import RandomStreams, stack_modules
+from wiesel.nn.stacking import NotStackable, RandomStreams, stack_modules
 from wiesel.training import seeded
 
 LAYERS = {
@@ -75,3 +75,11 @@ def test_flattening_is_that_of_every_member(dimensions: tuple[int, int]):
     stack = stack_modules([flat] * 3, RandomStreams([torch.get_rng_state()] * 3))
     for found, own in zip(stack(values), values, strict=True):
         assert torch.equal(found, flat(own))
+
+
+@pytest.mark.parametrize("others", [Dropout(0.2), nn.ReLU(), nn.Sequential(nn.ReLU())])
+def test_a_first_member_unlike_the_others_is_not_stacked(others: nn.Module):
+    """The others are alike, and computing as they do would be wrong for the first."""
+    streams = RandomStreams([torch.get_rng_state()] * 3)
+    with pytest.raises(NotStackable, match=r"differ in the 'p'|not of the same class"):
+        stack_modules([Dropout(0.1), others, others], streams)

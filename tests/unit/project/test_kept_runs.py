@@ -8,7 +8,7 @@ import pytest
 from tiny_project import tiny_project
 from wiesel import load_model
 from wiesel.project import read_project, run_project
-from wiesel.project.runs import keep_run, kept_runs, read_run
+from wiesel.project.runs import KeptRun, effort_curves, keep_run, kept_runs, read_run
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 
@@ -51,3 +51,31 @@ def test_a_damaged_note_of_a_run_hides_only_that_run(outcomes, content):
 
 def first_note(project):
     return json.loads((project.output_folder / "runs" / "whole" / "run.json").read_text())
+
+
+def test_what_labels_bought_is_drawn_from_the_runs_that_are_kept(tmp_path):
+    def run(name, n_labels, accuracy, split="test"):
+        folder = tmp_path / name
+        folder.mkdir()
+        references = [
+            {"method": "always 'ham'", "accuracy": 0.5},
+            {"method": "committee without labels", "accuracy": 0.7},
+            {"method": "labels alone: logistic", "accuracy": accuracy - 0.1},
+        ]
+        found = {"methods": [{"method": "committee", "accuracy": accuracy}], "judged_on": split}
+        found |= {"labels": n_labels, "references": references if n_labels else []}
+        (folder / "metrics.json").write_text(json.dumps(found))
+        return KeptRun(name, folder)
+
+    (tmp_path / "broken").mkdir()
+    newest_first = [
+        run("d", 50, 0.9),
+        run("c", 20, 0.8),
+        run("b", 20, 0.75),
+        run("a", 90, 0.99, split="dev"),
+        KeptRun("broken", tmp_path / "broken"),
+    ]
+    assert effort_curves(newest_first, "test") == {
+        "votes and labels": [(0, 0.7), (20, 0.8), (50, 0.9)],
+        "labels alone: logistic": [(20, pytest.approx(0.7)), (50, pytest.approx(0.8))],
+    }

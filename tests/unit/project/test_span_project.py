@@ -13,7 +13,10 @@ from wiesel.cli.main import app
 from wiesel.errors import ParameterError, WieselError, WieselWarning
 from wiesel.project.pipeline import run_project
 from wiesel.project.settings import read_project
+from wiesel.project.spans import _of_votes
 from wiesel.saving import write_json
+from wiesel.spans import evaluate_spans
+from wiesel.spans.decoding import spans_of_proba
 
 NAMES, CITIES = ("Ada", "Bob", "Cy", "Dora", "Emil"), ("Bonn", "Paris", "Bath", "Rome", "Oslo")
 PROJECT = """
@@ -92,6 +95,26 @@ def test_a_run_leaves_spans_figures_model_and_a_report_with_marked_texts(folder)
     for words in ("<mark ", "who voted", "after_in", "overlap F1", "spans = true"):
         assert words in page
     assert "was <b>" not in page
+    # Rules that find the names of this project beat a tagger that read 60 texts.
+    alone = page.split("The votes alone")[1]
+    assert "majority vote" in alone
+    assert "soft labels of hidden_markov" in alone
+
+
+def test_the_quality_of_the_votes_alone_is_that_of_their_spans(folder):
+    project = read_project(folder)
+    outcome = run_project(project)
+    table = _of_votes(outcome, "test")
+    data = outcome.data
+    votes, gold = data.votes_by_split["test"], data.truth["test"]
+    by_hand = evaluate_spans(gold, votes.majority(), data.splits["test"], ["PER", "LOC"])
+    row = table.frame.row(0, named=True)
+    assert row["votes alone"] == "majority vote"
+    assert row["F1"] == pytest.approx(by_hand.exact["all"].f1)
+    soft = outcome.main.model.soft_labels(data.splits["test"], votes)
+    spans = spans_of_proba(soft, data.splits["test"], data.labels)
+    by_hand = evaluate_spans(gold, spans, data.splits["test"], ["PER", "LOC"])
+    assert table.frame.row(1, named=True)["F1"] == pytest.approx(by_hand.exact["all"].f1)
 
 
 def test_a_document_is_explained_by_who_voted(folder):

@@ -168,6 +168,15 @@ def test_a_rule_against_a_label_is_shown_as_one(sets):
     assert "slow" not in sets.votes.voters
 
 
+def test_findings_know_how_common_each_label_is(sets):
+    file = sets.project.file
+    file.write_text(file.read_text() + "[training]\nclass_balance = {billing = 0.2}\n")
+    found = open_workspace(file)
+    assert found.on("billing").project.class_balance == {"not billing": 0.8, "billing": 0.2}
+    assert found.on("urgent").project.class_balance is None
+    assert any(row["sentence"].startswith("billing: ") for row in found.findings())
+
+
 def test_labels_of_people_are_gold_for_every_label(sets):
     sets.store.add("2", sets.answers.written([]), "ada")
     sets.store.add("3", sets.answers.written(["urgent"]), "ada")
@@ -238,6 +247,7 @@ def test_spans_of_people_are_gold_and_their_documents_are_not_asked_again(spans)
 
 def test_what_needs_a_linear_model_says_that_spans_have_none(spans):
     assert spans.preview is None
-    assert spans.suggestions() == []
+    with pytest.raises(ParameterError, match="not for spans"):
+        spans.suggestions()
     with pytest.raises(ParameterError, match="not for spans"):
         spans.blame(0)

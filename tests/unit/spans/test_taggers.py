@@ -28,13 +28,14 @@ from wiesel.spans import (
     SpanLabels,
     TokenVotes,
     apply_span_lfs,
+    evaluate_spans,
     gazetteer,
 )
 from wiesel.tasks.spans import SoftTokenObjective, TokenLogits
 from wiesel.training import TokenInputs, TrainingData
 
 TEXTS = ["Ada met Bob", "so Bob met Ada again", "", "nobody"] * 6
-FAST = {"epochs": 4, "epoch_size": 200, "lr": 0.05, "batch_size": 8, "progress": False}
+FAST = {"epochs": 4, "epoch_size": 200, "lr": 0.005, "batch_size": 8, "progress": False}
 
 
 def documents():
@@ -104,14 +105,43 @@ def test_a_tagger_of_the_wrong_shape_is_refused():
 
 def test_a_linear_tagger_reads_the_words_around_a_token():
     """Logits are sums of rows of tables: one table for each place in the window."""
-    network = LinearTagger(2, rows=50, window=1)
+    network = LinearTagger(2, rows=50, window=1, step=2)
     words = torch.tensor([[1, 2, 3]])
     with torch.no_grad():
         for place, table in enumerate(network.tables):
             table.weight.copy_(torch.arange(50.0)[:, None] * 10.0**place)
         found = network({"words": words, "mask": words > 0})[0, :, 0]
     # before + 10 times the word + 100 times the next one
-    assert found.tolist() == [0 + 10 + 200, 1 + 20 + 300, 2 + 30 + 0]
+    assert found.tolist() == [2 * 210, 2 * 321, 2 * 32]
+
+
+def test_the_lstm_stands_beside_a_linear_tagger():
+    """Logits are those of both parts; taggers of earlier versions, which say sizes, have one."""
+    torch.manual_seed(0)
+    batch = TokenInputs(documents()).take(np.arange(4))
+    both = BiLSTMTagger(3).eval()
+    with torch.no_grad():
+        for table in both.linear.tables:
+            table.weight.normal_()
+        found, linear = both(batch), both.linear(batch)
+        both.linear = None
+        assert torch.allclose(found, both(batch) + linear)
+        assert linear.abs().max() > 1
+    assert BiLSTMTagger(3, {"words": 9}).linear is None
+    assert BiLSTMTagger(3, linear_rows=0).linear is None
+    assert BiLSTMTagger(**BiLSTMTagger(3).arguments).linear is not None
+
+
+def test_the_default_learning_rate_suits_every_tagger():
+    """Words that the votes mark are learned by heart in the default number of steps."""
+    names = [f"n{k}" for k in range(60)]
+    words = np.random.default_rng(0).permutation([*names, *(f"w{k}" for k in range(240))] * 3)
+    own = Documents.from_words(words.reshape(-1, 10))
+    marks = apply_span_lfs(gazetteer("PER", names), own, labels=["PER"])
+    model = TwoStage(HiddenMarkov(), LinearTagger(3), epochs=2, epoch_size=1600, progress=False)
+    found = model.fit(own, marks).predict(own)
+    report = evaluate_spans(marks.majority(), found, own, ["PER"])
+    assert report.exact["all"].f1 > 0.95
 
 
 METHODS = {
@@ -316,3 +346,16 @@ def test_the_command_says_in_one_line_what_is_wrong(tmp_path, monkeypatch):
     assert wrong.exit_code == 1
     assert "text" in wrong.output
     assert "Traceback" not in wrong.output
+
+
+def test_the_logits_of_a_linear_tagger_are_sums_of_rows_and_padding_adds_none():
+    tagger = LinearTagger(2, rows=8, window=0, step=2.0)
+    with torch.no_grad():
+        tagger.tables[0].weight.copy_(torch.arange(16.0).view(8, 2) ** 2)
+        tagger.bias.copy_(torch.tensor([0.5, -0.5]))
+    rows = tagger.tables[0].weight
+    # Number 10 is in row 3, as rows 1 to 7 serve all numbers but 0, which is padding.
+    words, grams = torch.tensor([[3, 10, 7]]), torch.tensor([[[2, 0], [0, 0], [1, 6]]])
+    found = tagger({"words": words, "grams": grams, "mask": words > 0})
+    expected = torch.stack([rows[3] + rows[2], rows[3], rows[7] + rows[1] + rows[6]]) + tagger.bias
+    assert torch.allclose(found[0], 2.0 * expected)

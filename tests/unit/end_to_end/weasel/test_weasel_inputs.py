@@ -261,7 +261,7 @@ class TestRefusals:
         [
             (lambda logits: logits.sum(), r"returned \(\)"),
             (lambda logits: (logits, logits), "tensor of logits.*returned tuple"),
-            (lambda logits: {"logits": logits}, "returned dict"),
+            (lambda logits: {"scores": logits}, "returned dict"),
             (lambda logits: logits.unsqueeze(1), r"returned \(8, 1, 2\)"),
             (lambda logits: logits[:3], r"for 8 items it returned \(3, 2\)"),
         ],
@@ -275,6 +275,18 @@ class TestRefusals:
         X, votes, _ = tiny_task()
         with pytest.raises(FeatureError, match=words):
             weasel(Odd(3, 2)).fit(X, votes)
+
+    def test_logits_may_be_in_a_dict(self):
+        class InDict(nn.Linear):
+            def forward(self, features: Tensor) -> Any:
+                return {"logits": super().forward(features), "hidden": features}
+
+        X, votes, _ = tiny_task()
+        torch.manual_seed(0)
+        plain, in_dict = nn.Linear(3, 2), InDict(3, 2)
+        in_dict.load_state_dict(plain.state_dict())
+        probas = [weasel(net).fit(X, votes).predict_proba(X) for net in (plain, in_dict)]
+        np.testing.assert_allclose(*probas, atol=1e-6)
 
     @pytest.mark.parametrize(
         "error", [AssertionError(), KeyError("tokens"), AttributeError("no .size"), IndexError()]
