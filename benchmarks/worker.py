@@ -44,7 +44,7 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
         "label_accuracy": _label_accuracy(proba, votes),
         "accuracies": None if learned is None else [float(value) for value in learned],
         "total_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "versions": _versions(job["package"]),
+        "versions": versions(job["package"]),
     }
 
 
@@ -66,23 +66,24 @@ def _warm_up(votes: StoredVotes, arguments: tuple[Any, ...]) -> None:
 def _measured(call: Callable[[], Any]) -> tuple[Any, float, float]:
     """Return the result of the call, its CPU seconds, and the peak increase in memory in MB."""
     gc.collect()
-    before = _reset_peak()
+    before = reset_peak()
     start = time.process_time()
     result = call()
     seconds = time.process_time() - start
-    return result, seconds, max(0.0, _peak() - before)
+    return result, seconds, max(0.0, memory_peak() - before)
 
 
-def _reset_peak() -> float:
+def reset_peak() -> float:
     """Reset the peak (Linux), and return the current resident memory in MB."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
-        return _peak()
+        return memory_peak()
     return _status("VmRSS")
 
 
-def _peak() -> float:
+def memory_peak() -> float:
+    """Return the peak of resident memory in MB since it was reset."""
     peak = _status("VmHWM")
     return peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -103,7 +104,8 @@ def _label_accuracy(proba: np.ndarray, votes: StoredVotes) -> float:
     return float(right.mean())
 
 
-def _versions(package: str) -> dict[str, str]:
+def versions(package: str) -> dict[str, str]:
+    """Return the versions of Python, NumPy and a package."""
     names = (DISTRIBUTIONS.get(package, package), "numpy")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 

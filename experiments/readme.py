@@ -10,7 +10,6 @@ from experiments.studies import default
 QUOTED_CASES = (
     ("dawid_skene, 1M x 10 at 10-50 %", "fit and predict"),
     ("snorkel, 1M x 100 at 10-50 %", "fit"),
-    ("triplet, 10k x 100 at 10-50 %", "fit"),
 )
 README = Path(__file__).resolve().parents[1] / "README.md"
 

@@ -77,6 +77,15 @@ def test_rows_like_those_of_training_raise_no_alarm(which, request):
     assert "Nothing has changed" in found.to_html()
 
 
+@pytest.mark.parametrize("which", ["texts", "table"])
+def test_at_most_one_sample_in_twenty_raises_a_false_alarm(which, request):
+    bundle = request.getfixturevalue(which)
+    samples = (drawn(300, seed) for seed in range(1_000, 1_060))
+    # `least=0`: the tests alone keep the level, without the smallest change that counts.
+    n_alarms = sum(bool(monitor(bundle, *sample, least=0.0).alarms) for sample in samples)
+    assert n_alarms <= 3
+
+
 def test_changes_of_every_kind_are_found(texts):
     rows, votes, gold = drawn(500, 3)
     longer = monitor(texts, rows.with_columns(text=pl.col("text") + " hello hello thanks"))
