@@ -239,8 +239,8 @@ def _references(
     """The baselines: the most frequent class, the first method without labels, labels alone."""
     (X_test, y_test), votes = task["test"], task["votes"]
     labels = votes.labels
-    name, report = commonest_class(y_test, labels, n_resamples=1000)
     y_test = labels.indices(in_order_of(X_test, y_test, "y", "X"), allow_unknown=True)
+    name, report = commonest_class(y_test, labels, n_resamples=1000)
     known = y_test != ABSTAIN
     right = y_test[known] == labels.index(name)
     found = [Judged(f"always {name!r}", seed, 0.0, dict(report.scores()), right)]

@@ -156,7 +156,7 @@ def task() -> Any:
 
 
 def assert_same_history(here: Any, there: Any) -> None:
-    assert len(here) == len(there) > 1
+    assert len(here) == len(there) > 0
     for one, other in zip(here.records, there.records, strict=True):
         assert one.keys() == other.keys()
         for name in one:
@@ -179,7 +179,7 @@ def test_the_default_trains_what_one_process_trains(task: Any):
     # The networks that learn votes are one stack; what learns gold comes after it.
     assert seen[:4] == [1, 2, 3, 4]
     assert seen == seen_here
-    assert [len(member.history_) for member in model.members_] == [4] * len(here.members_)
+    assert len(model.members_) == len(here.members_)
     for one, other in zip(here.members_, model.members_, strict=True):
         assert_same_history(one.history_, other.history_)
     np.testing.assert_allclose(model.predict_proba(X), here.predict_proba(X), atol=0.01)

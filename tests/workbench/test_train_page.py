@@ -7,14 +7,17 @@ import pytest
 from event_loop import in_a_loop
 
 from wiesel.catalog import METHODS
+from wiesel.tasks import OneLabelTask
 
+OF_ONE_LABEL = {name for name, method in METHODS.items() if OneLabelTask.kind in method.cls.tasks}
 train_page = pytest.importorskip("wiesel.workbench.train_page")
 
 
 def offered(gold: list[int], shown: list[str]) -> dict[str, str]:
     """What the list holds once it is used."""
     jobs = SimpleNamespace(current=lambda: None)
-    space = SimpleNamespace(train=SimpleNamespace(gold=np.array(gold)))
+    project = SimpleNamespace(task=OneLabelTask.kind)
+    space = SimpleNamespace(project=project, train=SimpleNamespace(gold=np.array(gold)))
     page = train_page.TrainPage(SimpleNamespace(space=space, jobs=jobs))
     page.methods = SimpleNamespace(options={name: name for name in shown})
     page.methods.set_options = lambda options: setattr(page.methods, "options", options)
@@ -26,12 +29,12 @@ def test_all_methods_are_offered_and_what_was_shown_keeps_its_place():
     # The browser names a choice by its position.
     found = offered([-1, 0], ["weasel", "majority_vote"])
     assert list(found)[:2] == ["weasel", "majority_vote"]
-    assert set(found) == set(METHODS)
+    assert set(found) == OF_ONE_LABEL
     assert "encoder" in found["weasel"]
 
 
 def test_training_on_gold_alone_is_offered_only_with_gold():
-    assert set(METHODS) - set(offered([-1, -1], ["weasel"])) == {"supervised"}
+    assert OF_ONE_LABEL - set(offered([-1, -1], ["weasel"])) == {"supervised"}
 
 
 def test_a_method_that_is_not_installed_stays_in_the_list():

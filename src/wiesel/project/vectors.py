@@ -67,8 +67,8 @@ _FEWEST_TEXTS = 100
 """The correlations of fewer texts are mostly chance."""
 _READ_CHARACTERS = 1_000
 """A sentence embedding reads about so many characters of a text."""
-_MOST_CHARACTERS = 5_000_000
-_MINUTES = 6
+_MOST_CHARACTERS = 1_700_000
+_MINUTES = 2
 """So long it takes about to embed them on one core."""
 _DRAWS = 10
 """So often the voters are divided into two halves."""

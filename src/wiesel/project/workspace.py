@@ -384,31 +384,27 @@ class Workspace(KeptValues):
 
     def to_label(self, n: int, way: str, person: str = "", seed: int = 0) -> Table:
         """Return rows for a person to label next, without rows that the person has already seen."""
-        gold = self.gold.copy()
+        gold, rows = self.gold.copy(), np.arange(len(self.gold))
         if person:
             ids = self.train.ids.cast(pl.String)
             seen = ids.is_in(list(self.store.seen_by(person))).to_numpy()
-            gold[seen & (gold == ABSTAIN)] = 0  # a skipped row is not shown again
+            rows = rows[~seen | (gold != ABSTAIN)]  # a skipped row is not shown again
             gold[~seen & self._labeled()] = ABSTAIN  # rows that others labeled measure agreement
         # Features of a million texts take minutes. Until they are there, rows are drawn at random.
         waits = way in ("recommended", "uncertain") and len(self.train) <= _SOON
         X = self.features if waits or self.has("vectors") else None
-        open_rows = np.flatnonzero(gold == ABSTAIN)
-        if way not in ("recommended", "uncertain") or len(open_rows) <= _CONSIDERED:
-            return rows_to_label(self.votes, X, n=n, way=way, gold=gold, seed=seed)
-        drawn = np.random.default_rng(seed).choice(open_rows, _CONSIDERED, replace=False)
-        rows = np.sort(np.concatenate([drawn, np.flatnonzero(gold != ABSTAIN)]))
-        found = rows_to_label(
-            self.votes[rows],
-            None if X is None else X[rows],
-            n=n,
-            way=way,
-            gold=gold[rows],
-            seed=seed,
-        )
+        open_rows, share = rows[gold[rows] == ABSTAIN], 1.0
+        if way in ("recommended", "uncertain") and len(open_rows) > _CONSIDERED:
+            drawn = np.random.default_rng(seed).choice(open_rows, _CONSIDERED, replace=False)
+            rows = np.sort(np.concatenate([drawn, rows[gold[rows] != ABSTAIN]]))
+            share = _CONSIDERED / len(open_rows)
+        votes = self.votes
+        if len(rows) < len(gold):  # a copy, which a million rows need not have
+            votes, X = votes[rows], None if X is None else X[rows]
+        found = rows_to_label(votes, X, n=n, way=way, gold=gold[rows], seed=seed)
         frame = found.frame.with_columns(
             pl.Series("row", rows[found.frame["row"].to_numpy()], dtype=pl.Int64),
-            pl.col("probability") * (_CONSIDERED / len(open_rows)),
+            pl.col("probability") * share,
         )
         return replace(found, frame=frame)
 

@@ -400,7 +400,7 @@ def test_models_are_trained_once_for_each_seed(tiny):
 def gold_of_training(folder):
     """What the models of a project learn as gold."""
     prepared = prepare(read_project(folder), lambda stage, text: None)
-    gold = prepared.data.kind.gold(prepared.data)
+    gold = prepared.data.gold()
     names = np.array(prepared.data.labels.names)[np.asarray(gold.y)].tolist()
     return prepared.data.vectors, gold, names, list(gold.chosen)
 

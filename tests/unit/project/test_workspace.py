@@ -14,6 +14,7 @@ from wiesel.analysis import Table
 from wiesel.analysis.findings import Finding
 from wiesel.errors import DataError, ParameterError
 from wiesel.guidance import rows_to_label
+from wiesel.labels import ABSTAIN
 from wiesel.lfs import load_lfs
 from wiesel.lfs.engines import local
 from wiesel.lfs.text_rules import Keywords
@@ -222,6 +223,23 @@ def test_rows_that_a_person_has_seen_are_not_offered_again(space: Workspace):
     assert set(space.to_label(40, "random", "bob").frame["item"]) == set(space.train.ids)
 
 
+def test_skipped_rows_are_no_labels(space: Workspace, monkeypatch: pytest.MonkeyPatch):
+    """They counted as labels of the first class, so other rows seemed known."""
+    for item in space.to_label(10, "random", "ada").frame["item"]:
+        space.store.add(item, None, "ada")
+    space.refresh(labels_only=True)
+    seen: list[np.ndarray] = []
+
+    def tell(votes: VoteMatrix, X: np.ndarray, **how: object) -> Table:
+        seen.append(how["gold"])
+        return rows_to_label(votes, X, **how)
+
+    monkeypatch.setattr(workspace, "rows_to_label", tell)
+    space.to_label(8, "recommended", "ada", seed=1)
+    assert len(seen[0]) == len(space.train) - 10
+    assert (seen[0] == ABSTAIN).all()
+
+
 def test_of_very_many_rows_some_are_considered_for_labeling(
     space: Workspace, monkeypatch: pytest.MonkeyPatch
 ):
@@ -251,7 +269,8 @@ def test_random_labels_become_dev_rows_where_the_project_names_none(empty: Works
     for row, item in enumerate(empty.train.ids.head(12)):
         empty.store.add(item, ("billing", "technical")[row % 2], "ada", purpose="evaluate")
     empty.store.add(empty.train.ids[20], "billing", "ada", purpose="learn")
-    splits = with_labeled_dev(empty.project, empty.splits, empty.labels)
+    rows = ProjectRows(empty.labels, empty.splits, {})
+    splits = with_labeled_dev(empty.project, rows).splits
     assert splits["dev"].ids.to_list() == empty.train.ids.head(12).to_list()
     assert splits["dev"].gold.tolist() == [0, 1] * 6
     assert labeled_gold(empty.project, empty.train, empty.labels, "learn").sum() == -39
@@ -265,7 +284,8 @@ def test_what_the_random_labels_lack_is_said(empty: Workspace):
     for item in empty.train.ids.head(10):
         empty.store.add(item, "billing", "ada", purpose="evaluate")
     assert missing() == "All 10 randomly drawn rows with a label are 'billing'."
-    assert "dev" not in with_labeled_dev(empty.project, empty.splits, empty.labels)
+    rows = ProjectRows(empty.labels, empty.splits, {})
+    assert "dev" not in with_labeled_dev(empty.project, rows).splits
     empty.store.add(empty.train.ids[10], "technical", "ada", purpose="evaluate")
     assert missing() == ""
 
