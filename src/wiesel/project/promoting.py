@@ -12,6 +12,7 @@ import polars as pl
 from wiesel.analysis.table import Table, count, percent, text
 from wiesel.errors import DataError, ParameterError, listed
 from wiesel.evaluation import Comparison, Report, compare_paired_proba, evaluate_proba
+from wiesel.evaluation.metrics import predicted_classes
 from wiesel.evaluation.report import TITLES
 from wiesel.io import FilePath, explained, read_rows
 from wiesel.project.bundle import Bundle, load_bundle
@@ -104,11 +105,13 @@ def promote(
         proba = bundle.predict_proba(table)
         report = evaluate_proba(proba, gold, bundle.labels, threshold=bundle.model.threshold_)
         paired, changed = None, table.clear()
-        if in_use.exists():
+        # As everywhere where a model is written, an empty folder is free.
+        is_free = not in_use.exists() or (in_use.is_dir() and not any(in_use.iterdir()))
+        if not is_free:
             current = _one_label(in_use, end_model)
             paired, changed = _compared(bundle, current, table, proba, gold)
     outcome, why = _decided(paired, metric, allowed_loss, in_use)
-    if in_use.exists() and read_manifest(new)["files"] == read_manifest(in_use)["files"]:
+    if not is_free and read_manifest(new)["files"] == read_manifest(in_use)["files"]:
         outcome, why = "unchanged", f"{in_use} is this model already."
     if outcome == "promoted":
         facts = {"rows": report.n_items, metric: float(dict(report.scores())[metric])}
@@ -151,21 +154,24 @@ def _compared(
             f"{listed(current.labels)}: put a model with other classes in a place of its own."
         )
     order = [current.labels.names.index(name) for name in new.labels]
-    second = current.predict_proba(table)[:, order]
-    before, after = current.predict(table), new.predict(table)
-    threshold = current.model.threshold_
+    own = current.predict_proba(table)
+    second, threshold = own[:, order], current.model.threshold_
+    before = _names(current, predicted_classes(own, threshold))
+    after = _names(new, predicted_classes(proba, new.model.threshold_))
     if threshold is not None and order == [1, 0]:
         threshold = 1 - threshold  # of the other class
     paired = compare_paired_proba(
         proba, second, gold, new.labels, thresholds=(new.model.threshold_, threshold)
     )
-    known = np.asarray(new.labels.names, dtype=object)
-    changed = table.with_columns(
-        pl.Series("in use", before, dtype=pl.String),
-        pl.Series("new", after, dtype=pl.String),
-        pl.Series("gold", [known[k] if k >= 0 else None for k in gold], dtype=pl.String),
-    ).filter(pl.Series(np.asarray(before) != np.asarray(after)))
+    sides = {"in use": before, "new": after, "gold": _names(new, gold)}
+    changed = table.with_columns(**sides).filter(before.ne_missing(after))
     return paired, changed
+
+
+def _names(bundle: Bundle, classes: Any) -> pl.Series:
+    """The names of class indices, null where the class is unknown."""
+    names = bundle.labels.names
+    return pl.Series([names[k] if k >= 0 else None for k in classes], dtype=pl.String)
 
 
 def _decided(

@@ -73,6 +73,7 @@ def test_votes_and_models_that_do_not_belong_are_refused(trained, wiesel, tmp_pa
 
 def test_a_model_is_promoted_unless_it_is_worse(trained, wiesel, wiesel_json, tmp_path):
     in_use, rows = tmp_path / "in_use", trained / "test.csv"
+    in_use.mkdir()
     first = wiesel_json("promote", trained / "first", in_use, rows)
     assert (first["outcome"], first["paired"]) == ("promoted", None)
     assert wiesel_json("promote", trained / "first", in_use, rows)["outcome"] == "unchanged"
