@@ -301,3 +301,24 @@ def test_a_run_on_spans_shows_predicted_beside_gold_spans(serve_once, open_page,
     told = page.inner_text(".q-dialog")
     assert "voters: " in told
     assert "gold: " in told
+
+
+def test_marks_that_were_not_saved_are_there_in_the_next_page(serve_once, open_page, spans_project):
+    server = serve_once(spans_project)
+    page = begin(open_page, server, "zoe")
+    item = item_of(page)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("1")
+    page.wait_for_selector("mark.marker-span")
+    drafts = spans_project / "workbench" / "unsaved_marks.json"
+    while not drafts.exists() or "zoe" not in drafts.read_text():
+        page.wait_for_timeout(50)
+    page.close()
+    page = begin(open_page, server, "zoe")
+    assert item_of(page) == item
+    assert "not saved" in page.inner_text(".label-reason")
+    page.wait_for_selector("mark.marker-span")
+    page.keyboard.press("Enter")
+    next_row(page, item)
+    assert list(answers(spans_project, "zoe")) == [item]
+    assert "zoe" not in json.loads(drafts.read_text())

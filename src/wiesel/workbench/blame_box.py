@@ -127,13 +127,14 @@ class BlameBox:
 
     def _right_now(self) -> int | None:
         """Return how many errors of this kind the preview gets right; None if there is none."""
-        preview, space = self.desk.space.preview, self.desk.space
-        if self.bucket is None or preview is None:
+        if self.bucket is None:
             return None
         split, rows, right = self.bucket
-        known = split == "train"
-        proba = preview.proba if known else preview.predict_proba(space.vectors.by_split[split])
-        return int((proba[rows].argmax(axis=1) == space.labels.index(right)).sum())
+        found = self.desk.space.previewed(split)
+        if found is None:
+            return None
+        marks = self.desk.space.marks(split, rows, found)
+        return sum(right in dict(own.predicted) for own in marks)
 
     async def _replay(self, before: int | None) -> None:
         """Show what became of the errors of this kind, in the preview."""

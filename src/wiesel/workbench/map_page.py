@@ -7,7 +7,6 @@ import numpy as np
 from nicegui import ui
 
 from wiesel.guidance.row_map import RowMap
-from wiesel.guidance.terms import distinctive_terms
 from wiesel.labels import ABSTAIN
 from wiesel.workbench.bulk_labels import BulkLabels
 from wiesel.workbench.chips import chip
@@ -114,12 +113,10 @@ class MapPage:
         self.chart.run_chart_method("dispatchAction", _LASSO)
 
     def _laid_out(self) -> tuple[RowMap, list[tuple[RowMap, str]]]:
-        found, index = self.desk.space.map, self.desk.space.index
+        found = self.desk.space.map
         parts = []
         for part in found.neighborhoods():
-            terms = (
-                [] if index is None else distinctive_terms(index, part.rows, 3, least_lift=_LIFT)
-            )
+            terms = self.desk.space.typical_words(part.rows, 3, _LIFT)
             parts.append((part, cut(", ".join(terms) or "no typical words", 40)))
         return found, parts
 
@@ -177,11 +174,11 @@ class MapPage:
 
     def _facts(self, rows: Any) -> list[Any]:
         space = self.desk.space
-        names, index, column = space.labels.names, space.index, space.text_column
+        names, column = space.labels.names, space.text_column
         classes = self._classes(rows)
         counts = [(names[k], int((classes == k).sum())) for k in np.unique(classes) if k >= 0]
         counts.sort(key=lambda pair: -pair[1])
-        terms = [] if index is None else distinctive_terms(index, rows, _WORDS, least_lift=_LIFT)
+        terms = space.typical_words(rows, _WORDS, _LIFT)
         some = np.random.default_rng(0).permutation(rows)[:_ROWS]
         shown = space.train.ids.cast(str) if column is None else space.train.rows[column]
         return [counts, terms, [(int(row), cut(shown[int(row)], 140)) for row in some]]

@@ -6,6 +6,7 @@ import threading
 import warnings
 import webbrowser
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from wiesel.project.settings import FILE_NAME, Project, read_project
 from wiesel.workbench.security import Guard, host_in_address, is_loopback
 
 __all__ = ["has_no_project", "serve"]
+
+_THREADS = 100
 
 
 def serve(
@@ -37,7 +40,7 @@ def serve(
     try:
         import uvicorn
         from fastapi import FastAPI
-        from nicegui import ui
+        from nicegui import run, ui
     except ImportError as error:
         raise MissingExtraError(
             "The workbench needs NiceGUI: pip install 'wiesel[workbench]'"
@@ -51,6 +54,8 @@ def serve(
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    # Some threads of every open page may wait for votes or features, which must not stop the others.
+    run.thread_pool = ThreadPoolExecutor(_THREADS)
     web = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add_pages(entrance)
     ui.run_with(web, title="Wiesel", dark=None, show_welcome_message=False, reconnect_timeout=30)
