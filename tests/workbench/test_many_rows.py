@@ -1,4 +1,4 @@
-"""Very many rows in a real browser: nobody waits for votes to label, and pages say what they know."""
+"""Very many rows in a real browser: labeling waits for no votes; pages say what they know."""
 
 import sqlite3
 

@@ -92,8 +92,6 @@ class Workspace(KeptValues):
     unchanging = _OF_ROWS_ALONE
     has_preview: ClassVar[bool] = True
     """Whether a linear model previews the end model, once there are votes."""
-    has_map: ClassVar[bool] = True
-    """Whether a map shows a class for each row."""
     doing = ""
     """How far the slow work on features is, in words."""
     sampled = ""

@@ -11,9 +11,11 @@ from wiesel.spans.formats import (
     read_conll,
     read_doccano,
     read_label_studio,
+    write_argilla,
     write_conll,
     write_doccano,
     write_label_studio,
+    write_prodigy,
 )
 from wiesel.spans.functions import SpanFunction, span_function
 from wiesel.spans.gazetteers import gazetteer
@@ -87,8 +89,10 @@ __all__ = [
     "token_soft_labels",
     "tokenize",
     "voter_table",
+    "write_argilla",
     "write_conll",
     "write_docbin",
     "write_doccano",
     "write_label_studio",
+    "write_prodigy",
 ]

@@ -12,9 +12,11 @@ from wiesel.spans.formats import (
     read_conll,
     read_doccano,
     read_label_studio,
+    write_argilla,
     write_conll,
     write_doccano,
     write_label_studio,
+    write_prodigy,
 )
 from wiesel.spans.spacy_documents import read_docbin, write_docbin
 from wiesel.spans.tags import Span
@@ -32,6 +34,8 @@ _WRITERS: dict[str, Callable[[Documents, Sequence[Sequence[Span]]], str | bytes]
     "label_studio": write_label_studio,
     "conll": write_conll,
     "docbin": write_docbin,
+    "prodigy": write_prodigy,
+    "argilla": write_argilla,
 }
 
 

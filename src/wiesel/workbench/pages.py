@@ -32,7 +32,7 @@ def add_pages(entrance: Entrance) -> None:
     """Add the six pages; while there is no project, the way to one is in their place."""
     builders: dict[str, Callable[[Desk, dict[str, str]], Any]] = {
         "/": DataPage,
-        "/map": lambda desk, query: (MapPage if desk.space.has_map else DataPage)(desk, query),
+        "/map": MapPage,
         "/lfs": lambda desk, query: (CrowdPage if desk.space.has_crowd else LFsPage)(desk),
         "/label": lambda desk, query: _LABEL_PAGES[desk.space.project.task](desk, query),
         "/train": lambda desk, query: TrainPage(desk),

@@ -54,7 +54,7 @@ def serve(
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    # Some threads of every open page may wait for votes or features, which must not stop the others.
+    # Some threads of every open page may wait for votes or features, without stopping the others.
     run.thread_pool = ThreadPoolExecutor(_THREADS)
     web = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add_pages(entrance)

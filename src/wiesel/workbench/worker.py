@@ -72,12 +72,13 @@ def _run(project: Project, name: str, request: Mapping[str, Any], tell: Any) -> 
     def say(stage: str, text: str) -> None:
         tell(stage=stage, text=text)
 
-    told = 0.0
+    told = ("", 0.0)
 
     def hear(text: str) -> None:
         nonlocal told
-        if time.monotonic() - told > _OFTEN:
-            told = time.monotonic()
+        what, now = text.partition(":")[0], time.monotonic()
+        if what != told[0] or now - told[1] > _OFTEN:
+            told = (what, now)
             tell(progress=text)
 
     with warnings.catch_warnings(), listening(hear):
