@@ -331,6 +331,9 @@ def test_a_run_on_spans_shows_predicted_beside_gold_spans(serve_once, open_page,
     assert isinstance(record["suggestions"]["label"]["value"], list)
     error.click()
     page.wait_for_selector(".q-dialog .span-line")
+    told = page.inner_text(".q-dialog")
+    assert "voters: " in told
+    assert "gold: " in told
 
 
 @pytest.mark.parametrize("kind", ["sets_project", "spans_project"])
@@ -345,9 +348,6 @@ def test_rows_with_several_labels_and_texts_with_spans_have_a_map(
     names = {chip.split()[-1] for chip in page.locator(".map-selected .w-chip").all_inner_texts()}
     assert names
     assert names <= {"billing", "technical", "urgent", "PERSON"}
-    told = page.inner_text(".q-dialog")
-    assert "voters: " in told
-    assert "gold: " in told
 
 
 def test_marks_that_were_not_saved_are_there_in_the_next_page(serve_once, open_page, spans_project):
