@@ -194,8 +194,8 @@ class LabelResultsPage(ResultsPage):
     async def _blame_spans(self, view: LabelView, place: int) -> None:
         """Show who marked what is wrong, and what was missed."""
         found, right = (
-            {(int(start), int(end), label) for start, end, label, *_ in spans}
-            for spans in (view.predicted[place], view.gold[place])
+            {(int(start), int(end), label) for start, end, label, *_ in own}
+            for own in (view.predicted[place], view.gold[place])
         )
         wrong = [("predicted", span) for span in sorted(found - right)]
         wrong += [("missed", span) for span in sorted(right - found)]

@@ -84,10 +84,10 @@ class SendBox:
         place = space.project.output_folder / "sent"
         path = place / f"{tool}-{split}-{what}{_TOOLS[tool][1]}"
         if space.project.task == SPANS:
-            marked = [(int(row), spans) for row, spans in self._spans(split, rows, what)]
+            marked = list(self._marked(split, rows, what))
             _require(marked, rows, what)
             documents = space.documents[split].select([row for row, _ in marked])  # type: ignore[attr-defined]
-            content = annotated_content(documents, [spans for _, spans in marked], path, tool)
+            content = annotated_content(documents, [found for _, found in marked], path, tool)
             place.mkdir(parents=True, exist_ok=True)
             write_file(path, content)
             return path, len(marked)
@@ -105,7 +105,7 @@ class SendBox:
         write_predictions(path, frame, proba[known], space.labels, tool=tool, name=name)
         return path, len(frame)
 
-    def _spans(self, split: str, rows: Any, what: str) -> Iterator[tuple[int, list[Span]]]:
+    def _marked(self, split: str, rows: Any, what: str) -> Iterator[tuple[int, list[Span]]]:
         """Yield the spans of every row of which they are known."""
         space: Any = self.desk.space
         found = self.desk.predictions(split) if what == "predicted" else None
