@@ -434,7 +434,7 @@ def write_results(outcome: Outcome, folder: Path) -> None:
     metrics = outcome.to_dict()
     write_json(metrics, folder / "metrics.json")
     about = {
-        "project": str(data.project.file.resolve()),
+        "project": data.project.file.name,
         "method": main.method,
         "end_model": {
             "name": end_model_name(data.project),
