@@ -3,7 +3,7 @@
 Each project is a hard case: 77 classes, one class rare, a million rows, several labels, spans.
 Each page is taken as on a laptop by day and as on a phone by night, and of many classes on a wide
 screen, into out/screenshots. `--docs` writes the pictures of docs/images from the tutorial's
-project.
+project, `--film` the moving picture of README.md.
 """
 
 import argparse

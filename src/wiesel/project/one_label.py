@@ -20,7 +20,7 @@ from wiesel.io import Split, write_votes
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import prompt_records
 from wiesel.lfs.loading import LoadedLFs
-from wiesel.project.distilled import write_judge_errors
+from wiesel.project.judging import write_judge_errors
 from wiesel.project.kinds import ProjectKind
 from wiesel.project.labels import gold_of, with_labeled_dev
 from wiesel.project.monitoring import run_reference
