@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.harness import ROOT
 from benchmarks.first_classifier import STEPS, Person, reviews_file
+from benchmarks.harness import ROOT
 from benchmarks.workbench import served
 
 OUT = ROOT / "out" / "screenshots"
