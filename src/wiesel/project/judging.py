@@ -1,5 +1,6 @@
 """The results of a run: every model on the rows with gold, and references without votes."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -148,6 +149,22 @@ class Outcome:
         """The split that the metrics refer to."""
         judged = next(iter(self.reports.values()))
         return next((name for name in ("test", "dev") if name in judged), None)
+
+    @property
+    def headline(self) -> str:
+        """How good the main model is and whether it beats the labels, in at most two sentences."""
+        split, kind = self.judged_on, self.kind
+        if split is None:
+            return (
+                "Nobody knows yet how good this model is: there are no labels to judge it. "
+                "Label 20 random rows."
+            )
+        score = kind.figures(self.reports[self.main.method][split])[kind.best_by]
+        low, high = (100 * getattr(score, name, math.nan) for name in ("low", "high"))
+        limits = "" if math.isnan(low) else f" (95 % interval {low:.1f} to {high:.1f})"
+        on = f"{len(self.data.splits[split]):,} {split} {kind.items}"
+        first = f"{self.main.method}: {kind.best_in_words} {100 * score:.1f} %{limits} on {on}."
+        return f"{first} {self.verdict}".strip()
 
     def explanations(self, n_items: int) -> list[Explanation]:
         """Explain the labels of the first training items with a vote, if the method can."""

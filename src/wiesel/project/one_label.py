@@ -54,6 +54,7 @@ class OneLabelProject(ProjectKind):
 
     task = OneLabelTask.kind
     best_by = "accuracy"
+    best_in_words = "accuracy"
     classes = "classes"
 
     def read(self, project: Project, lfs: LoadedLFs | None = None) -> ProjectRows:

@@ -357,7 +357,7 @@ def run_project(
     folder = project.output_folder
     with one_at_a_time(folder):
         write_results(outcome, folder)
-        page = whole_page(project.name, outcome.kind.sections(outcome))
+        page = whole_page(project.name, outcome.kind.sections(outcome), outcome.headline)
         write_file(folder / "report.html", page.encode())
         tell("report", str(folder / "report.html"))
     if reused := _reused(outcome):

@@ -71,6 +71,7 @@ class SpansProject(ProjectKind):
 
     task = SpansTask.kind
     best_by = "span_f1"
+    best_in_words = "F1 of exact spans"
     items = "documents"
     networks = 1
 
