@@ -24,7 +24,7 @@ from wiesel.errors import (
     suggest,
 )
 from wiesel.evaluation.report import html_fragment
-from wiesel.features.items import item_vectors
+from wiesel.features.tabular import item_vectors
 from wiesel.guidance.asking import Answered, Asking, AskNext, plan_answers
 from wiesel.io.answers import (
     AnswerColumns,

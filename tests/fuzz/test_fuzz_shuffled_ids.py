@@ -37,7 +37,7 @@ from wiesel.guidance.labeling_order import reading_disagreement
 from wiesel.label_models import calibrate_votes
 from wiesel.multilabel import MultiLabelVotes, PerLabel
 from wiesel.nn import Linear
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

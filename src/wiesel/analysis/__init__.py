@@ -1,9 +1,8 @@
 """Analyzes votes: what voters do, how they agree, and what is wrong with them."""
 
 from wiesel.analysis.agreement import agreement
-from wiesel.analysis.buckets import Buckets, label_buckets
+from wiesel.analysis.buckets import Buckets, disagreements, label_buckets
 from wiesel.analysis.changes import changed_votes
-from wiesel.analysis.disagreements import disagreements
 from wiesel.analysis.findings import findings
 from wiesel.analysis.panel import PanelReport, judge_panel
 from wiesel.analysis.position_bias import consistent_votes, position_bias

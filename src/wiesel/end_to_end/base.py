@@ -34,25 +34,27 @@ from wiesel.end_to_end.plan import (
     FitPlan,
     GoldSet,
     PlannedFit,
+    begun,
     options_key,
+    plan_all,
+    separate,
     short_hash,
+    train_all,
     train_options,
     warn_if_votes_are_ignored,
 )
 from wiesel.end_to_end.storage import Saved, save_end_to_end
-from wiesel.end_to_end.together import begun, plan_all, separate, train_all
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.labels import LabelSpace
 from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
-from wiesel.row_ids import in_order_of
 from wiesel.scikit_learn import Classifier
+from wiesel.tables import in_order_of
 from wiesel.tasks import OneLabelTask, Task, task_of, task_of_votes
 from wiesel.tasks.one_label import check_one_item
 from wiesel.training import History, Objective, TrainingData, Validation, as_inputs, seeded
-from wiesel.training.engines import TrainingEngine
+from wiesel.training.loop import TrainingEngine, predict_logits
 from wiesel.training.objective import TrainingHooks, resolve_device
-from wiesel.training.validation import predict_logits
 
 __all__ = ["ONLY_NETWORKS", "EndToEndModel", "ExplainedModel", "GoldSet"]
 

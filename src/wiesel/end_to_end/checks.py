@@ -18,12 +18,12 @@ from wiesel.gold import Gold
 from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.parameters import check_number
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 from wiesel.tasks import Task, task_of
 from wiesel.threads import fitting_threads
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.inputs import Batchable, Inputs, column_names, is_matrix, move
-from wiesel.training.state import NOTHING_TO_TRAIN
+from wiesel.training.loop import NOTHING_TO_TRAIN
 
 __all__ = [
     "MODULE_ERRORS",

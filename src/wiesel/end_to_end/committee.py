@@ -26,19 +26,22 @@ from wiesel.end_to_end.plan import (
     GoldItems,
     GoldSet,
     PlannedFit,
+    begun,
     check_class_balance,
+    plan_all,
+    separate,
+    train_all,
 )
 from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureLabelModel
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised
-from wiesel.end_to_end.together import begun, plan_all, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 from wiesel.tasks import OneLabelTask, Task
 from wiesel.training import History, Objective
 

@@ -8,8 +8,14 @@ from wiesel.evaluation.metrics import (
     supported_threshold,
     threshold_curve,
 )
-from wiesel.evaluation.report import ClassScores, Report, Score
-from wiesel.evaluation.scoring import commonest_class, evaluate, evaluate_proba
+from wiesel.evaluation.report import (
+    ClassScores,
+    Report,
+    Score,
+    commonest_class,
+    evaluate,
+    evaluate_proba,
+)
 from wiesel.evaluation.several_labels import MultiLabelReport, evaluate_presence
 from wiesel.evaluation.shares import corrected_shares
 

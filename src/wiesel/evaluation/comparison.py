@@ -17,10 +17,19 @@ from wiesel.evaluation.intervals import (
     resampled_figures,
 )
 from wiesel.evaluation.metrics import figures, predicted_classes
-from wiesel.evaluation.report import TITLES, Score, html_fragment, known, score_text, string_table
-from wiesel.evaluation.scoring import Classifier, labels_of, model_proba
+from wiesel.evaluation.report import (
+    TITLES,
+    Classifier,
+    Score,
+    html_fragment,
+    known,
+    labels_of,
+    model_proba,
+    score_text,
+    string_table,
+)
 from wiesel.labels import LabelSpace, checked_proba
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 
 __all__ = [
     "LABELS_ALONE",

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import FeatureError, NotFittedError, SavedModelError
-from wiesel.features.standardize import Standardizer
-from wiesel.features.state import FeatureState, StoredFeatures, check_kind
+from wiesel.features.standardize import FeatureState, Standardizer, StoredFeatures, check_kind
 from wiesel.parameters import Parameterized, check_choice, check_number
 
 __all__ = ["ImageFeatures"]

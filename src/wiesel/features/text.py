@@ -13,9 +13,9 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, FeatureError, NotFittedError, SavedModelError
-from wiesel.features.standardize import Standardizer
-from wiesel.features.state import (
+from wiesel.features.standardize import (
     FeatureState,
+    Standardizer,
     StoredFeatures,
     check_kind,
     checked_names,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import FeatureError, MissingExtraError, NotFittedError, SavedModelError
-from wiesel.features.state import FeatureState, StoredFeatures, check_kind, checked_names
+from wiesel.features.standardize import FeatureState, StoredFeatures, check_kind, checked_names
 from wiesel.features.text import checked_texts
 from wiesel.parameters import Parameterized, check_number
 

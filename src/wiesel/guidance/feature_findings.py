@@ -1,23 +1,24 @@
 """Findings from features: voters that they contradict, and groups of items without votes."""
 
+import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.analysis.counts import class_counts
 from wiesel.analysis.finding import Finding, as_text
+from wiesel.analysis.summary import class_counts
 from wiesel.errors import DataError
 from wiesel.guidance.blaming import without_votes
-from wiesel.guidance.clusters import Cluster, uncovered_clusters
 from wiesel.guidance.end_preview import features_of, preview_end_model
 from wiesel.guidance.terms import TermIndex, distinctive_terms
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
+from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix, require_votes
 
-__all__ = ["feature_findings"]
+__all__ = ["Cluster", "feature_findings", "uncovered_clusters"]
 
 _SAMPLE = 5000
 """The sample size: large enough to find common patterns, in a second or two."""
@@ -32,6 +33,12 @@ _LIFT, _WORD_SHARE, _LEAST_WORDS = 3.0, 0.1, 2
 """A word characterizes a group if it is three times as frequent there as elsewhere and in a tenth
 of its texts. A group with fewer than two such words has nothing a voter could look for."""
 _SHOWN_ROWS, _SHOWN_WORDS = 6, 4
+_CLUSTERED = 20_000
+"""Cluster centers are computed on at most this many items; then all items are assigned."""
+_STARTS = 3
+
+Points = npt.NDArray[np.float32]
+"""(n_points, n_features)"""
 
 
 def feature_findings(
@@ -156,6 +163,19 @@ def _distinctive_words(index: TermIndex, rows: npt.NDArray[np.int64]) -> tuple[s
     return tuple(distinctive_terms(index, rows, least_lift=_LIFT, least_share=_WORD_SHARE))
 
 
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """Similar items without a vote."""
+
+    rows: npt.NDArray[np.int64]
+    """Positions of the items, nearest to the center first."""
+    words: tuple[str, ...]
+    """Terms that distinguish these items from all others; empty without texts."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 def _group(cluster: Cluster, scale: float) -> str:
     words = ", ".join(_words(cluster))
     count = f"{round(len(cluster) * scale):,} items"
@@ -170,3 +190,60 @@ def _in_turn(clusters: Sequence[Cluster]) -> list[int]:
     """Return the rows nearest to the centers, taking the groups in turn."""
     depth = range(-(-_SHOWN_ROWS // len(clusters)))
     return [int(each.rows[k]) for k in depth for each in clusters if k < len(each)][:_SHOWN_ROWS]
+
+
+@one_thread()
+def uncovered_clusters(
+    X: Any,
+    votes: VoteMatrix,
+    index: TermIndex | None = None,
+    *,
+    n_clusters: int = 8,
+    seed: int = 0,
+) -> list[Cluster]:
+    """Return clusters of the items without a vote, the largest first.
+
+    `X` contains the features of all items, `index` the terms of their texts for the words.
+
+    >>> from wiesel import VoteMatrix
+    >>> some = VoteMatrix.from_dense([[0], [-1], [-1], [-1]], ["ham", "spam"], ["keyword"])
+    >>> index = TermIndex.of(["hi", "win cash", "cash now", "lunch"], min_count=1)
+    >>> found = uncovered_clusters([[0.0], [5.0], [5.1], [-5.0]], some, index, n_clusters=2)
+    >>> [(cluster.words[:1], len(cluster)) for cluster in found]
+    [(('cash',), 2), (('lunch',), 1)]
+    """
+    require_votes(votes)
+    features = features_of(X, votes)
+    rows = np.flatnonzero(~votes.covered)
+    if not len(rows):
+        return []
+    from scipy.cluster.vq import vq
+
+    rng = np.random.default_rng(seed)
+    sample = rows if len(rows) <= _CLUSTERED else np.sort(rng.choice(rows, _SAMPLE, replace=False))
+    centers = _centers(features[sample], min(n_clusters, len(sample)), rng)
+    group, distance = vq(features[rows], centers)
+    found = [_cluster(rows, distance, group == k, index) for k in range(len(centers))]
+    return sorted((each for each in found if len(each)), key=len, reverse=True)
+
+
+def _centers(points: Points, n_clusters: int, rng: np.random.Generator) -> Points:
+    """The centers of k-means clusters, from the best of a few random starts."""
+    from scipy.cluster.vq import kmeans2, vq  # scikit-learn's takes longer to import
+
+    # Neither fewer distinct points than clusters nor an empty cluster is an error.
+    n_clusters = min(n_clusters, len(np.unique(points, axis=0)))
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        tries = [kmeans2(points, n_clusters, minit="++", rng=rng)[0] for _ in range(_STARTS)]
+    return min(tries, key=lambda centers: float(np.square(vq(points, centers)[1]).sum()))
+
+
+def _cluster(
+    rows: npt.NDArray[np.int64],
+    distance: npt.NDArray[np.floating[Any]],
+    own: npt.NDArray[np.bool_],
+    index: TermIndex | None,
+) -> Cluster:
+    nearest = np.argsort(distance[own], kind="stable")
+    chosen = rows[own][nearest]
+    return Cluster(chosen, () if index is None else tuple(distinctive_terms(index, chosen)))

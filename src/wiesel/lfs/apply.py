@@ -12,12 +12,12 @@ from wiesel.errors import ParameterError, VoteError, listed, suggest
 from wiesel.io import FilePath, VoteParts
 from wiesel.io.vote_parts import vote_into_folder
 from wiesel.labels import LabelSpace
+from wiesel.lfs.batch import RowSource
 from wiesel.lfs.engines import Engine, Job, LocalEngine, RayEngine
 from wiesel.lfs.failures import FailureLog
 from wiesel.lfs.fingerprints import VoteCache, digest
 from wiesel.lfs.function import LabelingFunction, as_lfs, check_classes
-from wiesel.lfs.sources import RowSource
-from wiesel.row_ids import index_ids
+from wiesel.tables import index_ids
 from wiesel.threads import check_polars_threads
 from wiesel.vote_entries import item_ids
 from wiesel.votes import VoteMatrix

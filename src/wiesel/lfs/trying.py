@@ -6,10 +6,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from wiesel.lfs.ballots import scalar
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, RowSource
 from wiesel.lfs.function import LabelingFunction, as_lfs
 from wiesel.lfs.python_function import PythonFunction
-from wiesel.lfs.sources import RowSource
 from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.parameters import check_number
 

@@ -1,4 +1,4 @@
-"""End models: ready-made ones, averages of several, and calls of any module as an end model.
+"""End models: ready-made ones, averages of several, calls of any module, shapes of tensors.
 
 A ready-made end model is rebuilt from its arguments, so saving it needs no code.
 """
@@ -14,6 +14,7 @@ from zlib import crc32
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from wiesel.errors import FeatureError, SavedModelError, suggest
 
@@ -29,6 +30,7 @@ __all__ = [
     "evaluating",
     "fused_logits",
     "logits_of",
+    "shapes_only",
     "shipped_module",
     "shipped_spec",
 ]
@@ -413,3 +415,46 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         # Not module.train(): the user may keep a part, such as a frozen BatchNorm, in eval mode.
         for part in in_training:
             part.training = True
+
+
+@contextmanager
+def shapes_only() -> Iterator[None]:
+    """Make every tensor inside without memory and values, as `torch.device("meta")` does.
+
+    There, torch computes the shape of random numbers and of simple arithmetic in Python, for which
+    it loads its compiler: two seconds in every process. Initial values are nothing but such
+    numbers, and here they cost nothing.
+
+    >>> with shapes_only():
+    ...     table = torch.nn.Embedding(10**9, 10**6).weight
+    >>> table.shape, table.is_meta
+    (torch.Size([1000000000, 1000000]), True)
+    """
+    with torch.device("meta"), _NoValues():
+        yield
+
+
+class _NoValues(TorchFunctionMode):
+    """Replaces functions that give initial values by those that only give their shape."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.randn:
+            return torch.empty(*args, **kwargs)
+        if func is torch.eye:
+            return torch.empty(args[0], args[-1], **kwargs)
+        if func in _IN_PLACE or (func in _OF_EACH_NUMBER and _of_one_tensor(args)):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+_IN_PLACE: set[Any] = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_}
+_OF_EACH_NUMBER: set[Any] = {Tensor.log, Tensor.add, Tensor.mul, Tensor.div, Tensor.__rsub__}
+
+
+def _of_one_tensor(args: tuple[Any, ...]) -> bool:
+    """Whether nothing can change the shape of the first tensor: no other, or one of its shape."""
+    tensors = [value for value in args if isinstance(value, Tensor)]
+    return all(other.shape == tensors[0].shape for other in tensors)

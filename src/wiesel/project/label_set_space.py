@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis import Table
-from wiesel.analysis.counts import wilson_interval
+from wiesel.analysis.summary import wilson_interval
 from wiesel.evaluation import evaluate_presence
 from wiesel.guidance import Blame, LabelFacts, LFPreview, Suggestion
 from wiesel.guidance.lf_preview import RuleEffect

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis import Table
-from wiesel.analysis.counts import wilson_interval
+from wiesel.analysis.summary import wilson_interval
 from wiesel.analysis.table import UNKNOWN
 from wiesel.errors import ParameterError
 from wiesel.guidance import Blame, Cluster, LabelFacts, LFPreview, Suggestion, rows_to_label

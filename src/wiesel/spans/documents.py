@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import DataError
-from wiesel.row_ids import index_ids
 from wiesel.spans.tags import Runs, Span, SpanLabels, runs_of_tags, tags_of_runs
 from wiesel.spans.tokenizer import Tokenizer, tokenize
-from wiesel.tables import as_frame, require_columns
+from wiesel.tables import as_frame, index_ids, require_columns
 from wiesel.vote_entries import Rows, item_ids, row_indices
 
 __all__ = ["Document", "Documents", "Words"]

@@ -10,9 +10,9 @@ import polars as pl
 
 from wiesel.analysis.table import Table, count, percent, text
 from wiesel.errors import DataError
-from wiesel.row_ids import in_order_of
 from wiesel.spans.documents import Documents
 from wiesel.spans.tags import SpanLabels
+from wiesel.tables import in_order_of
 
 __all__ = ["SpanFigures", "SpanReport", "evaluate_spans"]
 

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from wiesel.errors import FeatureError, ParameterError, SavedModelError
 from wiesel.label_models import LabelModel, MajorityVote
-from wiesel.label_models.copies import find_copies, merge_copies
-from wiesel.label_models.storage import (
+from wiesel.label_models.base import (
     fitted_label_model,
     label_model_arrays,
     label_model_values,
@@ -40,12 +39,14 @@ from wiesel.tasks.base import (
     Task,
     checked_copies,
     checked_weights,
+    find_copies,
+    merge_copies,
     originals_of,
 )
 from wiesel.training import Batch, History, Inputs, Objective, Record, TrainingData, Validation
 from wiesel.training.inputs import as_inputs
+from wiesel.training.loop import ENOUGH_GOLD, predict_logits, proba_of
 from wiesel.training.token_inputs import TokenInputs
-from wiesel.training.validation import ENOUGH_GOLD, predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["SpanValidation", "SpansTask", "TokenLogits", "tokens_of"]

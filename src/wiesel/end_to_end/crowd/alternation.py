@@ -16,7 +16,7 @@ from wiesel.nn.end_models import logits_of
 from wiesel.nn.losses import soft_cross_entropy
 from wiesel.parameters import check_number
 from wiesel.training import Batch, TrainingData
-from wiesel.training.validation import predict_logits
+from wiesel.training.loop import predict_logits
 from wiesel.votes import VoteMatrix
 
 __all__ = ["AlternatingModel", "AlternatingObjective", "CountedObjective"]

@@ -20,8 +20,8 @@ from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
 from wiesel.tasks.one_label import VoteEffects
 from wiesel.training import Objective, Record, TrainingData, as_inputs
+from wiesel.training.loop import predict_logits
 from wiesel.training.objective import prediction_record
-from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
 __all__ = ["CrowdModel", "CrowdObjective", "all_entries"]
