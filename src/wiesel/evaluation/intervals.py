@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from wiesel.analysis.counts import wilson_interval
+from wiesel.analysis.summary import wilson_interval
 from wiesel.errors import ParameterError
 from wiesel.evaluation.metrics import (
     FIGURES,

@@ -18,11 +18,10 @@ from wiesel.evaluation.intervals import (
     percentile_interval,
 )
 from wiesel.evaluation.metrics import average_precision
-from wiesel.evaluation.report import Report, Score, known
-from wiesel.evaluation.scoring import evaluate_proba
+from wiesel.evaluation.report import Report, Score, evaluate_proba, known
 from wiesel.label_sets import MultiLabelSpace, Presence
 from wiesel.labels import as_indices
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 
 __all__ = ["FIGURES", "MultiLabelReport", "evaluate_presence"]
 

@@ -49,7 +49,7 @@ from wiesel.spans import (
     voter_table,
     write_doccano,
 )
-from wiesel.spans.decoding import spans_of_proba
+from wiesel.spans.documents import spans_of_proba
 from wiesel.tasks import SpansTask
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class SpansProject(ProjectKind):
 
     task = SpansTask.kind
     best_by = "span_f1"
+    best_in_words = "F1 of exact spans"
     items = "documents"
     networks = 1
 
