@@ -13,7 +13,6 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, ExplainedModel
 from wiesel.end_to_end.checks import (
-    check_training_numbers,
     gold_items,
     gold_validation,
     is_classifier,
@@ -265,10 +264,13 @@ class Committee(ExplainedModel):
         model.end_model_ = model._average()
         return model
 
-    def _check_options(self) -> None:
-        check_training_numbers(self)
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "networks", self.networks, low=1, whole=True)
         check_class_balance(self)
+
+    def _check_members(self) -> None:
         given = self.members
         if given is None:
             return

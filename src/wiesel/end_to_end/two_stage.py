@@ -114,8 +114,9 @@ class TwoStage(ExplainedModel):
         values = saved.values["label_model"]
         self.label_model_ = self.task_.restored_label_model(values, saved.files, self.voters_)
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "loss", self.loss, ("ce", "mig", "ordinal"))
         check_class_balance(self)
         if not isinstance(self.label_model, LabelModel):

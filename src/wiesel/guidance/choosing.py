@@ -13,8 +13,7 @@ from wiesel.errors import DataError
 from wiesel.guidance.beliefs import draw_weights
 from wiesel.guidance.terms import TermIndex, distinct_cells
 from wiesel.labels import ABSTAIN
-from wiesel.lfs.function import slug
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule, slug
 from wiesel.lfs.table_rules import threshold
 from wiesel.lfs.text_rules import keywords, regex
 from wiesel.votes import VoteMatrix

@@ -16,8 +16,8 @@ from wiesel.io.files import FilePath
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.answer_reading import Unreadable, json_answer
 from wiesel.lfs.chat import ChatClient
+from wiesel.lfs.function import LabelRule
 from wiesel.lfs.prompt_rules import PromptFile, listed_classes
-from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.rules_file import rule_from_dict
 from wiesel.lfs.sending import Completion
 from wiesel.lfs.text_rules import Keywords, Regex

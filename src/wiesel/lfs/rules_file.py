@@ -38,8 +38,8 @@ from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.access import Access, inside
 from wiesel.lfs.ballots import ColumnVotes, read_column
 from wiesel.lfs.batch import Batch
+from wiesel.lfs.function import Rule, need_columns
 from wiesel.lfs.prompt_rules import Prompt, PromptFile
-from wiesel.lfs.rules import Rule, need_columns
 from wiesel.lfs.table_rules import Expression, Lookup, Threshold, column_names, known_rows
 from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.vote_entries import without_blanks

@@ -16,11 +16,10 @@ from wiesel.guidance import Blame, Cluster, LabelFacts, LFPreview, Suggestion, r
 from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.io import Split
 from wiesel.labels import ABSTAIN, as_indices
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule
 from wiesel.project.label_views import SpanView, places_of_spans, view_spans
 from wiesel.project.lf_set import LFEntry
-from wiesel.project.run_views import Predictions, RowMarks
-from wiesel.project.runs import KeptRun
+from wiesel.project.runs import KeptRun, Predictions, RowMarks
 from wiesel.project.workspace import Workspace
 from wiesel.spans import Documents, Span, SpanLabels, TokenVotes, apply_span_lfs
 from wiesel.spans.patterns import as_span_functions

@@ -49,7 +49,7 @@ from wiesel.spans import (
     voter_table,
     write_doccano,
 )
-from wiesel.spans.decoding import spans_of_proba
+from wiesel.spans.documents import spans_of_proba
 from wiesel.tasks import SpansTask
 
 if TYPE_CHECKING:

@@ -99,6 +99,7 @@ class OneLabelTask(Task):
     """
 
     kind = "one label"
+    label_type = LabelSpace
     output = "class"
     compares_members = True
 

@@ -65,6 +65,8 @@ class SeveralLabelsTask(Task):
     """
 
     kind = "several labels"
+    label_type = MultiLabelSpace
+    votes_type = MultiLabelVotes
     output = "label"
     refused_layers = (nn.Sigmoid, nn.Softmax, nn.LogSoftmax)
     labels: MultiLabelSpace

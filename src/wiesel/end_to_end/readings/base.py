@@ -144,7 +144,9 @@ class EvidenceLabelModel(LabelModel):
         with one_thread():
             return self._soft_labels(votes, self._scores(votes, inputs) + self.offsets_)
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "power", self.power, low=0, high=1)
 
     @abstractmethod
@@ -210,8 +212,9 @@ class FeatureLabelModel(EvidenceLabelModel):
     units_: Array | None = field(init=False, repr=False)
     """(n_features + 1, n_units): the weights and offsets of the random units; None without them."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "rounds", self.rounds, low=1, whole=True)
 
     def _fit_evidence(
@@ -394,8 +397,9 @@ class GoldWeighted(EvidenceLabelModel):
     shrinkage: float = 10.0
     """The number of pseudo-votes that shrink a voter toward the average of all voters."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "shrinkage", self.shrinkage, low=0.001)
 
     def _fit_evidence(

@@ -337,8 +337,9 @@ class WeaSEL(ExplainedModel):
         sizes = n_classes, self.encoder_width_, self.dependencies_, self.tau_1_
         return build_encoder(self, self.voters_, *sizes)
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "encoding", self.encoding, ("one_hot", "signed", "index"))
         check_choice(self, "activation", self.activation, ("softmax", "sigmoid", "relu", "tanh"))
         check_choice(self, "loss", self.loss, tuple(AGREEMENT_LOSSES))
