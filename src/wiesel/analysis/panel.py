@@ -190,9 +190,9 @@ def _best_judge(panel: _Panel) -> tuple[dict[str, float], list[str]]:
     if low > 0:
         sentence = (
             f"Your best judge beats the panel: {share} differ by "
-            f"{100 * away.mean():.1f} points [{100 * low:.1f}, {100 * high:.1f}] on items that did not choose it. Use it "
-            f"alone, or CorrelatedVoters ({100 * correlated.mean():.1f} %), or Stacked with these "
-            "gold labels."
+            f"{100 * away.mean():.1f} points [{100 * low:.1f}, {100 * high:.1f}] on items "
+            f"that did not choose it. Use it alone, or CorrelatedVoters ({100 * correlated.mean():.1f} %), or "
+            "Stacked with these gold labels."
         )
     elif high < 0:
         sentence = f"The panel beats its best judge: {share}."
