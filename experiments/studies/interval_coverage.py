@@ -21,7 +21,7 @@ from experiments.tasks.compare import chosen_specs
 from experiments.tasks.make import make_task
 from experiments.tasks.specs import spec_named
 from wiesel import MajorityVote, VoteMatrix
-from wiesel.analysis.counts import gold_counts, ratio, wilson_interval
+from wiesel.analysis.summary import gold_counts, ratio, wilson_interval
 from wiesel.evaluation.comparison import compare_paired_proba
 from wiesel.evaluation.intervals import figure_intervals, resampled_figures
 from wiesel.evaluation.metrics import figures

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis.crowd import expected_answers, judge_workers, worker_mistakes
-from wiesel.analysis.habits import FAST, worker_groups, worker_pace
 from wiesel.analysis.reliability import Reliability, reliability
 from wiesel.analysis.table import Table, number, text
+from wiesel.analysis.workers import FAST, worker_groups, worker_pace
 from wiesel.errors import (
     DataError,
     ParameterError,
@@ -24,7 +24,7 @@ from wiesel.errors import (
     suggest,
 )
 from wiesel.evaluation.report import html_fragment
-from wiesel.features.items import item_vectors
+from wiesel.features.tabular import item_vectors
 from wiesel.guidance.asking import Answered, Asking, AskNext, plan_answers
 from wiesel.io.answers import (
     AnswerColumns,

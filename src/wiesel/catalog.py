@@ -12,8 +12,8 @@ from wiesel.end_to_end.old_models import upgraded
 from wiesel.end_to_end.storage import Saved, restore_end_to_end
 from wiesel.errors import ParameterError, SavedModelError, suggest
 from wiesel.label_models import LabelModel
-from wiesel.label_models.storage import ARRAYS, fitted_label_model
-from wiesel.multilabel.storage import restore_per_label
+from wiesel.label_models.base import ARRAYS, fitted_label_model
+from wiesel.multilabel.label_models import restore_per_label
 from wiesel.registry import JoinedRegistries, Method, find_method, registered_classes
 from wiesel.saving import read_folder
 

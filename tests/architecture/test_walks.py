@@ -15,7 +15,7 @@ from walks import WALKS
 from wiesel.catalog import METHODS
 from wiesel.project import settings
 
-WALK_LIMITS = {"fit": (29, 13), "run": (127, 35)}
+WALK_LIMITS = {"fit": (24, 9), "run": (103, 28)}
 """How many files a walk passes, and how many pairs of them call each other."""
 
 METHOD_LIMIT = 4

@@ -1,5 +1,8 @@
 """The page for training without a browser: which methods it offers."""
 
+import asyncio
+import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,3 +49,33 @@ def test_curves_say_how_far_they_are():
     options = train_page._curves({"committee, seed 0": records}, "loss")
     assert [each["name"] for each in options["series"]] == ["committee: loss, epoch 3 of 8"]
     assert options["title"]["text"] == "loss by epoch"
+
+
+def test_a_run_that_was_just_started_is_shown_though_an_older_one_is_read_late(monkeypatch):
+    # A page that opens reads the latest run; on a busy machine, Start is pressed meanwhile.
+    started, shown = threading.Event(), []
+    monkeypatch.setattr(train_page, "words", lambda text, *_: shown.append(text))
+
+    def progress(name: str) -> train_page.Progress:
+        assert name != "old" or started.wait(60)
+        return train_page.Progress(end="finished" if name == "old" else "")
+
+    page = train_page.TrainPage(
+        SimpleNamespace(jobs=SimpleNamespace(current=lambda: None, progress=progress))
+    )
+    page.losses = page.scores = SimpleNamespace(options={}, update=lambda: None)
+    page.state = nullcontext()
+    page.state.clear = lambda: None
+
+    async def open_and_start() -> None:
+        page.name = "old"
+        opening = asyncio.create_task(page._show_progress())
+        await asyncio.sleep(0)
+        page.name, page.ended = "new", False
+        await page._show_progress()
+        started.set()
+        await opening
+
+    in_a_loop(open_and_start())
+    assert shown == ["Run new: starting"]
+    assert not page.ended  # so the page goes on to follow it

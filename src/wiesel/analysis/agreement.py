@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 from wiesel.analysis.table import Table, count, number, percent, text
 from wiesel.errors import VoteError
-from wiesel.memory import memory_size
-from wiesel.threads import check_polars_threads
+from wiesel.threads import check_polars_threads, memory_size
 from wiesel.votes import Statistics, VoteMatrix, VoteSource, require_votes
 
 __all__ = ["PairCounts", "agreement", "pair_counts"]

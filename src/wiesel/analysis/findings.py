@@ -10,7 +10,8 @@ import polars as pl
 import scipy.sparse as sp
 
 from wiesel.analysis.agreement import PairCounts, agreement, pair_counts
-from wiesel.analysis.counts import (
+from wiesel.analysis.finding import Finding, as_text, finding_frame, most_serious_first
+from wiesel.analysis.summary import (
     class_counts,
     gold_counts,
     gold_indices,
@@ -18,7 +19,6 @@ from wiesel.analysis.counts import (
     voter_counts,
     wilson_interval,
 )
-from wiesel.analysis.finding import Finding, as_text, finding_frame, most_serious_first
 from wiesel.analysis.table import Table, text
 from wiesel.labels import ABSTAIN, FloatArray, IntArray, class_prior
 from wiesel.threads import check_polars_threads

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.counts import gold_indices
+from wiesel.analysis.summary import gold_indices
 from wiesel.analysis.table import Table, number, percent, text
 from wiesel.errors import DataError, ParameterError
 from wiesel.label_models import CorrelatedVoters, MajorityVote

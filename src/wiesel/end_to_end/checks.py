@@ -12,18 +12,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldItems, GoldSet
+from wiesel.end_to_end.plan import FitInputs, GoldItems, GoldSet
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError, listed
 from wiesel.gold import Gold
 from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.parameters import check_number
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 from wiesel.tasks import Task, task_of
 from wiesel.threads import fitting_threads
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.inputs import Batchable, Inputs, column_names, is_matrix, move
-from wiesel.training.state import NOTHING_TO_TRAIN
+from wiesel.training.loop import NOTHING_TO_TRAIN
 
 __all__ = [
     "MODULE_ERRORS",
@@ -31,7 +31,6 @@ __all__ = [
     "check_end_model",
     "check_same_features",
     "check_training_numbers",
-    "checked_objective",
     "checked_proba",
     "covered_items",
     "explained",
@@ -254,22 +253,6 @@ def predicted_proba(model: Any, X: Any, n_items: int | None = None) -> npt.NDArr
     name = type(model).__name__
     found = model.predict_proba(X)
     return task_of(model.labels_).checked_proba(found, f"The probabilities by {name}", n_items)
-
-
-def checked_objective(model: Any, network: nn.Module, plan: FitPlan) -> Objective:
-    """Return a method's objective; it and its targets are checked, because both may be a user's."""
-    name = type(model).__name__
-    if plan.targets is not None:
-        n_items, source = plan.task.n_rows(plan.data.inputs), f"The targets by {name}"
-        plan.task.checked_proba(plan.targets, source, n_items, zeros=True)
-    objective = model._objective(network, plan)
-    if not isinstance(getattr(objective, "end_model", None), nn.Module):
-        raise TrainingError(
-            f"{name}._objective must return a wiesel.training.Objective with the network to train "
-            f"as its `end_model`; got {type(objective).__name__}."
-        )
-    made: Objective = objective
-    return made
 
 
 def checked_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

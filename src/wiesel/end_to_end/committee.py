@@ -13,7 +13,6 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, ExplainedModel
 from wiesel.end_to_end.checks import (
-    check_training_numbers,
     gold_items,
     gold_validation,
     is_classifier,
@@ -26,19 +25,22 @@ from wiesel.end_to_end.plan import (
     GoldItems,
     GoldSet,
     PlannedFit,
+    begun,
     check_class_balance,
+    plan_all,
+    separate,
+    train_all,
 )
 from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureLabelModel
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised
-from wiesel.end_to_end.together import begun, plan_all, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 from wiesel.tasks import OneLabelTask, Task
 from wiesel.training import History, Objective
 
@@ -260,10 +262,13 @@ class Committee(ExplainedModel):
         model.end_model_ = model._average()
         return model
 
-    def _check_options(self) -> None:
-        check_training_numbers(self)
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "networks", self.networks, low=1, whole=True)
         check_class_balance(self)
+
+    def _check_members(self) -> None:
         given = self.members
         if given is None:
             return

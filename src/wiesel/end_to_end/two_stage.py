@@ -26,12 +26,12 @@ from wiesel.end_to_end.sklearn_stage import fit_classifier
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError
 from wiesel.label_models import ClassBalance, LabelModel
-from wiesel.label_models.storage import unfitted_label_model
+from wiesel.label_models.base import unfitted_label_model
 from wiesel.labels import checked_proba
 from wiesel.parameters import check_choice
 from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask
 from wiesel.training import History, Objective, Record
-from wiesel.training.validation import predict_logits
+from wiesel.training.loop import predict_logits
 from wiesel.votes import VoteMatrix
 
 __all__ = ["TwoStage", "fit_label_model"]
@@ -114,8 +114,9 @@ class TwoStage(ExplainedModel):
         values = saved.values["label_model"]
         self.label_model_ = self.task_.restored_label_model(values, saved.files, self.voters_)
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "loss", self.loss, ("ce", "mig", "ordinal"))
         check_class_balance(self)
         if not isinstance(self.label_model, LabelModel):

@@ -76,7 +76,9 @@ class CorrelatedVoters(LabelModel):
     """(n_voters, n_classes, n_grades): what stands for a probability of 0, 0.05, ..., 1; empty if
     no vote is a grade."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "shrinkage", self.shrinkage, low=0)
         check_number(self, "power", self.power, low=0, high=1)
 

@@ -52,7 +52,9 @@ class MajorityVote(LabelModel):
     seed: int = 0
     """For `ties="random"`: with the same seed, ties are broken the same way."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "ties", self.ties, ("split", "lowest", "random"))
 
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
@@ -164,7 +166,9 @@ class VoteCounts(LabelModel):
     log_odds: float = 2.0
     """The amount that one vote adds to the logit of its class."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "log_odds", self.log_odds, low=0)
 
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:

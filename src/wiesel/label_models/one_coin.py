@@ -65,7 +65,9 @@ class OneCoin(LabelModel):
     evidence_: list[float] = field(init=False, repr=False)
     """The log probability of votes and parameters after every step; it never decreases."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)
         check_number(self, "tol", self.tol, low=0)
         check_number(self, "smoothing", self.smoothing, low=0)

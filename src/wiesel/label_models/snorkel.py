@@ -92,7 +92,9 @@ class Snorkel(LabelModel):
     keeps_unanimous_: bool = field(init=False, repr=False)
     """Whether a unanimous vote is kept against the class balance."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "optimizer", self.optimizer, ("lbfgs", "sgd", "adam"))
         check_number(self, "epochs", self.epochs, low=1, whole=True)
         check_number(self, "lr", self.lr, low=0)

@@ -96,7 +96,9 @@ class Triplet(LabelModel):
     weights_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """What a vote adds to the score of each class: (n_voters, voted, class)."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "aggregate", self.aggregate, ("mean", "median", "random"))
         check_choice(self, "reading", self.reading, READINGS)
 

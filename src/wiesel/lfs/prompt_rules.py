@@ -24,9 +24,8 @@ from wiesel.lfs.ballots import ColumnVotes, read_ballots
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.chat import ChatClient, ChatError
 from wiesel.lfs.failures import Failure
-from wiesel.lfs.function import slug
+from wiesel.lfs.function import Rule, build, need_columns, slug
 from wiesel.lfs.grades import GRADES, Grade, graded_question, read_grade
-from wiesel.lfs.rules import Rule, build, need_columns
 from wiesel.lfs.sending import Completion, Question
 from wiesel.lfs.spending import BudgetReached
 from wiesel.parameters import check_number

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.counts import wilson_interval
+from wiesel.analysis.summary import wilson_interval
 from wiesel.errors import DataError, SavedModelError, listed
 from wiesel.features.tfidf import count_terms, count_words
 from wiesel.labels import ABSTAIN

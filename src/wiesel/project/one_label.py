@@ -20,7 +20,7 @@ from wiesel.io import Split, write_votes
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import prompt_records
 from wiesel.lfs.loading import LoadedLFs
-from wiesel.project.distilled import write_judge_errors
+from wiesel.project.judging import write_judge_errors
 from wiesel.project.kinds import ProjectKind
 from wiesel.project.labels import gold_of, with_labeled_dev
 from wiesel.project.monitoring import run_reference
@@ -54,6 +54,7 @@ class OneLabelProject(ProjectKind):
 
     task = OneLabelTask.kind
     best_by = "accuracy"
+    best_in_words = "accuracy"
     classes = "classes"
 
     def read(self, project: Project, lfs: LoadedLFs | None = None) -> ProjectRows:

@@ -42,15 +42,14 @@ from wiesel.guidance.row_map import RowMap, map_rows
 from wiesel.guidance.suggesting import text_column_of
 from wiesel.io import FilePath, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule
 from wiesel.lfs.text_rules import Keywords
 from wiesel.project.insights import evidence_of_rules, project_findings
 from wiesel.project.kept_values import KeptValues
 from wiesel.project.labels import answers_for, label_store, labeled_gold
 from wiesel.project.lf_set import LFEntry, LFSet
 from wiesel.project.rows import ProjectRows, read_splits, refuse_several_labels
-from wiesel.project.run_views import Predictions, RowMarks, view_run
-from wiesel.project.runs import KeptRun
+from wiesel.project.runs import KeptRun, Predictions, RowMarks, view_run
 from wiesel.project.settings import SEVERAL_LABELS, SPANS, Project, read_project
 from wiesel.project.vectors import check_inputs, make_vectors
 from wiesel.project.voting import VotesBySplit, cast_enabled, cast_votes

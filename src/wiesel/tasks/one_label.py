@@ -11,14 +11,13 @@ from torch import Tensor, nn
 from wiesel.errors import FeatureError, ParameterError, SavedModelError
 from wiesel.explain import Explanation, MemberView, Push, predicted_class
 from wiesel.label_models import ClassBalance, LabelModel
-from wiesel.label_models.base import normalized_exp
-from wiesel.label_models.copies import find_copies, merge_copies
-from wiesel.label_models.majority_vote import vote_balance
-from wiesel.label_models.storage import (
+from wiesel.label_models.base import (
     fitted_label_model,
     label_model_arrays,
     label_model_values,
+    normalized_exp,
 )
+from wiesel.label_models.majority_vote import vote_balance
 from wiesel.label_models.vote_products import alignment_offsets
 from wiesel.labels import (
     ABSTAIN,
@@ -38,11 +37,13 @@ from wiesel.tasks.base import (
     checked_copies,
     checked_number,
     checked_weights,
+    find_copies,
+    merge_copies,
     originals_of,
 )
 from wiesel.training import History, Inputs, Objective, Validation, as_inputs
+from wiesel.training.loop import predict_logits, proba_of
 from wiesel.training.objective import SoftLabelObjective
-from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
 __all__ = [
@@ -100,6 +101,7 @@ class OneLabelTask(Task):
     """
 
     kind = "one label"
+    label_type = LabelSpace
     output = "class"
     compares_members = True
 

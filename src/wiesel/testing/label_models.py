@@ -17,8 +17,7 @@ from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import NotFittedError, ParameterError, VoteError, WieselError, WieselWarning
 from wiesel.label_models import LabelModel, MajorityVote
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.testing.contract import ContractError, require, require_equal, require_error
-from wiesel.testing.modules import small_votes
+from wiesel.testing.modules import ContractError, require, require_equal, require_error, small_votes
 from wiesel.votes import Add, Statistics, VoteMatrix, add_statistics
 
 __all__ = ["check_label_model"]

@@ -73,8 +73,9 @@ class MaxMIG(CrowdModel):
         n_pairs, n_classes = shapes["weights"]
         return _Aggregator(len(self.voters_), torch.zeros(n_pairs, n_classes))
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "divergence", self.divergence, tuple(DIVERGENCES))
         check_choice(self, "start", self.start, ("majority_vote", "dawid_skene"))
         check_class_balance(self)

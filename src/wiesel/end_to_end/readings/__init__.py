@@ -5,8 +5,8 @@ from wiesel.end_to_end.readings.base import (
     FeatureChecked,
     FeatureEM,
     FeatureLabelModel,
+    GoldWeighted,
 )
-from wiesel.end_to_end.readings.gold_weighted import GoldWeighted
 from wiesel.end_to_end.readings.stacked import Stacked
 from wiesel.registry import Method, Registry
 

@@ -54,8 +54,9 @@ class Stacked(EvidenceLabelModel):
     scales_: Array = field(init=False, repr=False)
     grades_: Array = field(init=False, repr=False)
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "prior_labels", self.prior_labels, low=1e-6)
 
     def _fit_evidence(
