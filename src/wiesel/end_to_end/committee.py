@@ -73,8 +73,8 @@ class Committee(ExplainedModel):
     A member that contradicts the others loses weight: its networks count the 8th power of its
     agreement with them. Without gold, the shares of the predictions on items with votes are brought
     to the class balance, half-way if that is an estimate (`offsets_`). With gold, all networks are
-    fine-tuned on it (`fine_tune`), further ones learn the gold labels alone, and these labels decide
-    how much either kind counts.
+    fine-tuned on it (`fine_tune`), further ones learn the gold labels alone, and these labels
+    decide how much either kind counts.
 
     >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
