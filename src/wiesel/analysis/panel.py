@@ -191,8 +191,8 @@ def _best_judge(panel: _Panel) -> tuple[dict[str, float], list[str]]:
         sentence = (
             f"Your best judge beats the panel: {share} differ by "
             f"{100 * away.mean():.1f} points [{100 * low:.1f}, {100 * high:.1f}] on items "
-            f"that did not choose it. Use it alone, or CorrelatedVoters ({100 * correlated.mean():.1f} %), or "
-            "Stacked with these gold labels."
+            "that did not choose it. Use it alone, or CorrelatedVoters "
+            f"({100 * correlated.mean():.1f} %), or Stacked with these gold labels."
         )
     elif high < 0:
         sentence = f"The panel beats its best judge: {share}."
