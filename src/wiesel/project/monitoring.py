@@ -106,7 +106,7 @@ class Drift:
     def __str__(self) -> str:
         head = (
             f"{len(self.alarms)} of {len(self.checks)} checks found a change in {self.n_items:,} "
-            f"rows (at most {self.level:.0%} false alarms)."
+            f"rows (at most {100 * self.level:.0f} % false alarms)."
         )
         shown = self.alarms[:_SHOWN]
         width = max((len(check.name) for check in shown), default=0)
@@ -458,9 +458,10 @@ def _accuracy(before: Measures, after: Measures) -> dict[str, Any]:
 def _accuracy_text(found: Mapping[str, Any]) -> str:
     low, high = found["interval"]
     known = found["at_training"]
-    before = "" if known is None else f"; at training {known:.1%}"
+    before = "" if known is None else f"; at training {100 * known:.1f} %"
     return (
-        f"Accuracy {found['accuracy']:.1%} ({low:.1%} to {high:.1%}, {found['n_items']:,} rows"
+        f"Accuracy {100 * found['accuracy']:.1f} % ({100 * low:.1f} % to {100 * high:.1f} %, "
+        f"{found['n_items']:,} rows"
         f"{before})."
     )
 
