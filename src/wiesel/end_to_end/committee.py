@@ -70,14 +70,11 @@ class Committee(ExplainedModel):
     several are combined (see `default_members`). Each has its own networks; all networks are
     trained as stacks, and their probabilities are averaged. Copies of a voter count once.
 
-    Without gold, a member that contradicts the others loses weight: its networks count the 8th
-    power of its agreement with them. The shares of the predictions on items with votes are then
-    made those of the class balance (`offsets_`). With `validation=(X, y)` the weights come from
-    greedy selection, shrunk toward equal weights if items are few, and a further member learns from
-    the gold labels alone. Each of its networks leaves out a fold of these items, and selection,
-    score and threshold use its predictions for that fold only. With `validation=(X, y, votes)` yet
-    another member weighs every voter by its precision on these items. Fewer than 30 items mislead
-    as often as they help, which a warning says.
+    A member that contradicts the others loses weight: its networks count the 8th power of its
+    agreement with them. Without gold, the shares of the predictions on items with votes are brought
+    to the class balance, half-way if that is an estimate (`offsets_`). With gold, all networks are
+    fine-tuned on it (`fine_tune`), further ones learn the gold labels alone, and these labels
+    decide how much either kind counts.
 
     >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -114,7 +111,8 @@ class Committee(ExplainedModel):
     weight for each label."""
     offsets_: Any = field(init=False, repr=False)
     """What is added to the logits of the average, one number for each class: without gold, the
-    shares of its predictions become the class balance. None with gold or members of your own."""
+    shares of its predictions become the class balance, or go half-way to its estimate. None with
+    gold or members of your own."""
     vote_levels_: Any = field(init=False, repr=False)
     """How much the logits of the networks and of the soft labels are worth where predictions use
     votes, and what is added for each class; None is half of each, as long as no gold with votes was
@@ -411,9 +409,7 @@ def default_members(
     The label models are majority vote, EM over votes and features, and votes weighted by how well
     the features confirm them. Members that learn from features have twice the networks. For
     multi-class tasks, EM is also trained with the mutual-information loss, which is robust to
-    classes with too many votes. If the gold items have votes, further members weigh the voters by
-    their precision on these items.
-    `experiments/decisions.md` explains how they were chosen.
+    classes with too many votes. `experiments/decisions.md` explains how they were chosen.
 
     >>> import torch
     >>> list(default_members(torch.nn.Linear(4, 2), n_classes=2))
