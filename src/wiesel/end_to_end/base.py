@@ -105,6 +105,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     tasks: ClassVar[tuple[str, ...]] = (OneLabelTask.kind,)
     """The kinds of tasks that the method can do."""
+    differ_in_plan: ClassVar[tuple[str, ...]] = ONLY_NETWORKS
+    """The options in which models with the same plan may differ."""
+    differ_in_stack: ClassVar[tuple[str, ...]] = ONLY_NETWORKS
+    """The options in which models may differ whose networks are trained as one stack."""
     fits_itself: ClassVar[bool] = False
     """Whether the method overrides `fit_given`, because it has no single network to train."""
 
@@ -375,11 +379,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def plan_key(self) -> str:
         """Return a key that is equal for models with the same plan."""
-        return options_key(self, ONLY_NETWORKS)
+        return options_key(self, self.differ_in_plan)
 
     def stack_key(self) -> str:
         """Return a key that is equal for models whose networks can be trained as one stack."""
-        return self.plan_key()
+        return options_key(self, self.differ_in_stack)
 
     def _plan(
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None

@@ -13,11 +13,13 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, ExplainedModel
 from wiesel.end_to_end.checks import (
+    check_class_balance,
     gold_items,
     gold_validation,
     is_classifier,
     validation_items,
 )
+from wiesel.end_to_end.evidence_models import FeatureChecked, FeatureEM, FeatureLabelModel
 from wiesel.end_to_end.fine_tuning import FineTuning, learn_gold, usable
 from wiesel.end_to_end.plan import (
     FitInputs,
@@ -26,12 +28,10 @@ from wiesel.end_to_end.plan import (
     GoldSet,
     PlannedFit,
     begun,
-    check_class_balance,
     plan_all,
     separate,
     train_all,
 )
-from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureLabelModel
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.two_stage import TwoStage

@@ -22,9 +22,9 @@ from torch.nn.parameter import is_lazy
 from wiesel.end_to_end.linear_models import CrossFit
 from wiesel.errors import Argument, CollapseWarning, ParameterError, WieselWarning, warn_user
 from wiesel.label_models import MajorityVote
-from wiesel.labels import LabelSpace, says_nothing
+from wiesel.labels import LabelSpace
 from wiesel.nn.stacking import NotStackable, reseeded
-from wiesel.parameters import Parameterized, check_choice
+from wiesel.parameters import Parameterized
 from wiesel.tasks import Task
 from wiesel.tasks.one_label import COLLAPSED_SHARE
 from wiesel.threads import one_thread
@@ -57,7 +57,6 @@ __all__ = [
     "PlannedFit",
     "ReadyFit",
     "begun",
-    "check_class_balance",
     "default_epochs",
     "fit_together",
     "inputs_digest",
@@ -83,8 +82,6 @@ _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 _SAMPLED_ITEMS = 64
 _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
-_ESTIMATES = ("votes", "validation", "auto")
-"""Where a class balance can be estimated."""
 Model = TypeVar("Model", bound="EndToEndModel")
 
 
@@ -281,13 +278,6 @@ def default_epochs(n_classes: int, gold_chooses: bool) -> int:
     (8, 77)
     """
     return max(n_classes, _CHOSEN_EPOCHS if gold_chooses else _BLIND_EPOCHS)
-
-
-def check_class_balance(owner: Any) -> None:
-    """Refuse an option `class_balance` that names no way to estimate it; shares have numbers."""
-    named = isinstance(owner.class_balance, str) and not says_nothing(owner.class_balance)
-    if named and not any(map(str.isdigit, owner.class_balance)):
-        check_choice(owner, "class_balance", owner.class_balance, _ESTIMATES)
 
 
 def options_key(model: Parameterized, but: Collection[str]) -> str:

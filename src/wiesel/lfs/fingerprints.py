@@ -22,8 +22,7 @@ import polars as pl
 from wiesel.io.files import content_of
 from wiesel.io.stores import KeyedStore
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes
 from wiesel.version import __version__
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ import polars as pl
 
 from wiesel.errors import DataError, ParameterError, VoteError, listed, suggest
 from wiesel.labels import LabelSpace, is_name
-from wiesel.lfs.ballots import ColumnVotes
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes
 from wiesel.lfs.fingerprints import digest
 from wiesel.tables import as_frame
 from wiesel.threads import check_polars_threads

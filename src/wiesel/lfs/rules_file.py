@@ -36,8 +36,7 @@ from wiesel.io import read_rows
 from wiesel.io.files import parse_toml, read_text
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.access import Access, inside
-from wiesel.lfs.ballots import ColumnVotes, read_column
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes, read_column
 from wiesel.lfs.function import Rule, need_columns
 from wiesel.lfs.prompt_rules import Prompt, PromptFile
 from wiesel.lfs.table_rules import Expression, Lookup, Threshold, column_names, known_rows

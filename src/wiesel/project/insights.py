@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from wiesel.analysis.finding import Finding, as_text, most_serious_first
-from wiesel.analysis.findings import vote_findings
+from wiesel.analysis.findings import Finding, as_text, most_serious_first, vote_findings
 from wiesel.analysis.summary import wilson_interval
 from wiesel.guidance import feature_findings
 from wiesel.io import Split

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.finding import Finding
+from wiesel.analysis.findings import Finding
 from wiesel.analysis.table import Table, count, number, percent, text
 from wiesel.compare import Judged, judged_rows, verdict_of
 from wiesel.end_to_end.linear_models import held_out_proba

@@ -15,7 +15,7 @@ import polars as pl
 
 from wiesel.aggregate import Aggregation, aggregate
 from wiesel.analysis import Table, summarize
-from wiesel.analysis.finding import finding_frame
+from wiesel.analysis.findings import finding_frame
 from wiesel.errors import FeatureError
 from wiesel.evaluation import evaluate_proba
 from wiesel.evaluation.intervals import paired_interval

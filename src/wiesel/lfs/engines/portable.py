@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from wiesel.lfs.ballots import ColumnVotes, join_columns
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes, join_columns
 from wiesel.lfs.fingerprints import referenced_globals
 from wiesel.lfs.function import LabelingFunction, Rule
 from wiesel.lfs.loading import is_lf_module, load_module
