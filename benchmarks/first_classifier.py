@@ -71,18 +71,8 @@ def _beginning(text: str) -> str:
 
 def first_classifier(n_rows: int) -> dict[str, Any]:
     """Make a project of a file, follow its first steps, and return the seconds of each."""
-    import polars as pl
-
-    from wiesel.datasets import load_movie_reviews
-
-    part = load_movie_reviews().splits["train"]
-    names = load_movie_reviews().labels.names
-    texts, gold = part.texts[:n_rows], [names[k] for k in part.gold[:n_rows]]
-    truth = dict(zip(map(_beginning, texts), gold, strict=True))
     with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / "data" / "reviews.csv"
-        file.parent.mkdir()
-        pl.DataFrame({"text": texts}).write_csv(file)
+        file, gold, truth = reviews_file(Path(place), n_rows)
         seconds = {}
         with served(file) as (server, page):
             person = Person(page, truth)
@@ -98,6 +88,21 @@ def first_classifier(n_rows: int) -> dict[str, Any]:
             "cpu_seconds": used.ru_utime + used.ru_stime
         }
         return {"seconds": seconds, **spent, **_how_good(file, gold)}
+
+
+def reviews_file(place: Path, n_rows: int) -> tuple[Path, list[str], dict[str, str]]:
+    """Write texts into a file of their own folder; return it, their labels, and labels by text."""
+    import polars as pl
+
+    from wiesel.datasets import load_movie_reviews
+
+    reviews = load_movie_reviews()
+    texts = reviews.train.texts[:n_rows]
+    gold = [reviews.labels.names[k] for k in reviews.train.gold[:n_rows]]
+    file = place / "data" / "reviews.csv"
+    file.parent.mkdir()
+    pl.DataFrame({"text": texts}).write_csv(file)
+    return file, gold, dict(zip(map(_beginning, texts), gold, strict=True))
 
 
 def questions(person: Person, page: Any, address: str) -> None:

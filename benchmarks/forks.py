@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 __all__ = ["Job", "Outcome", "import_libraries", "run_all"]
 
 _REPOSITORY = Path(__file__).parents[1]
-_LONGEST = 1800
-"""Seconds after which a process that waits for something is ended, whatever it has computed."""
+_PATIENCE = 10
+"""A process that waits for something is ended after this many times its processor seconds."""
 _MOST_BYTES = 8 * 2**30
 """Bytes that a process may reserve; a change may make it ask for any number of them."""
 _LIBRARIES = """numpy pandas polars scipy.optimize scipy.stats sklearn.linear_model sklearn.metrics
@@ -61,7 +61,7 @@ def run_all(jobs: list[Job], copies: list[Path]) -> Iterator[tuple[str, Outcome]
         time.sleep(0.05)
         for process, (job, copy, start) in list(running.items()):
             ended, status, used = os.wait4(process, os.WNOHANG)
-            if not ended and time.monotonic() - start > _LONGEST:
+            if not ended and time.monotonic() - start > _PATIENCE * job.seconds:
                 os.killpg(process, signal.SIGKILL)
             if ended:
                 del running[process]

@@ -2,8 +2,9 @@
 
 `make mutants` draws 300 changes (`MUTANTS=300 SEED=1`) and prints those that no test sees. Each
 change is made in a copy of the repository and tried by the tests that call the changed function:
-those of the file, then those of its folder, the contracts and the rest of `TESTS`, until one fails.
-Which tests call what is noted first, once; that takes as long as running them.
+those of the file, then those of its folder, the contracts and the rest of `TESTS`, until one fails
+or those tried have taken 40 seconds. Which tests call what is noted first, once; that takes as long
+as running them.
 
 What was found is kept under `out/mutants`, so an interrupted run goes on where it was. A survivor
 is tried again once its tests or its code have changed. `benchmarks/mutants.toml` lists changes that
@@ -12,6 +13,7 @@ no result depends on, with the reason.
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -67,8 +69,10 @@ TESTS = (
 )
 _LOADED_BEFORE = "ignore::pytest.PytestAssertRewriteWarning"
 _OPTIONS = ["-q", "-p", "no:xdist", "--timeout", "0", "-W", _LOADED_BEFORE]
-_SPARE = 60
-"""Processor seconds that a changed package may take in addition to ten times the usual ones."""
+_MOST_SECONDS = 40
+"""Processor seconds of the tests of a change: those that are likeliest to see it."""
+_SPARE = 30
+"""Processor seconds that a changed package may take in addition to three times the usual ones."""
 
 
 def main() -> None:
@@ -107,7 +111,7 @@ def summary(sample: list[Mutation], tried: list[Outcome], known: Collection[str]
     outcomes = {one["key"]: one for one in tried}
     done = [one for one in sample if one.key in outcomes]
     unseen = [one for one in done if outcomes[one.key]["seen_by"] is None]
-    survivors = [one for one in unseen if _in_list(one) not in known]
+    survivors = [one for one in unseen if in_list(one) not in known]
     lines = [
         f"{one.path}:{one.line}: {one.old} -> {one.new} in `{one.text}` "
         f"({outcomes[one.key]['n_tests']} tests)"
@@ -128,7 +132,8 @@ def _known() -> set[str]:
     return {f"{one['file']}|{one['line']}|{one['change']}" for one in listed["same_results"]}
 
 
-def _in_list(one: Mutation) -> str:
+def in_list(one: Mutation) -> str:
+    """Return how `mutants.toml` names a change."""
     return f"{one.path}|{one.text}|{one.old} -> {one.new}"
 
 
@@ -235,7 +240,7 @@ def _try_all(
         chosen, seconds = chosen_tests(one, tests)
         before = done.get(one.key)
         sum_of_tests = _sum_of(chosen, tests)
-        if before and (before["seen_by"] or _in_list(one) in known):
+        if before and (before["seen_by"] or in_list(one) in known):
             continue
         if before and before["tests"] == sum_of_tests:
             continue
@@ -266,7 +271,7 @@ def _trial(one: Mutation, chosen: list[str], seconds: float, root: Path) -> Job:
         moment = 1e8 + int(hashlib.sha256(one.key.encode()).hexdigest()[:7], 16)
         os.utime(changed, (moment, moment))
 
-    return Job(one.key, prepare, lambda copy: _run_tests(chosen), _SPARE + 10 * seconds)
+    return Job(one.key, prepare, lambda copy: _run_tests(chosen), _SPARE + 3 * seconds)
 
 
 def _run_tests(chosen: list[str]) -> Outcome:
@@ -296,22 +301,23 @@ def chosen_tests(one: Mutation, tests: dict[str, Any]) -> tuple[list[str], float
     the others are run, too. In `tests/contracts`, a test is a method, so the others are left out.
     """
     calls = f"{one.path}|{one.function}"
-    found: list[tuple[int, float, list[str]]] = []
+    found: list[tuple[bool, int, float, float, str]] = []
     for file, noted in tests.items():
         passed = {name: test for name, test in noted["tests"].items() if test["passed"]}
-        direct = [
+        direct = {
             name
             for name, test in passed.items()
             if any(c == calls if one.function else c.startswith(calls) for c in test["calls"])
             or (not one.function and file in (_PUBLIC_NAMES, f"{PACKAGE}/{one.path}"))
-        ]
-        others = [] if not direct or "contracts" in file else [*passed.keys() - set(direct)]
-        chosen = sorted(direct, key=lambda name: passed[name]["seconds"]) + sorted(others)
-        if chosen:
-            seconds = sum(passed[name]["seconds"] for name in chosen)
-            found.append((_distance(file, one), seconds, chosen))
-    found.sort()
-    return [name for _, _, names in found for name in names], sum(s for _, s, _ in found)
+        }
+        chosen = direct if not direct or "contracts" in file else passed.keys()
+        near, total = _distance(file, one), sum(passed[name]["seconds"] for name in chosen)
+        found += [(n not in direct, near, total, passed[n]["seconds"], n) for n in chosen]
+    found.sort()  # the quicker files of a folder first, tests that do not call it last
+    sums = itertools.accumulate(seconds for *_, seconds, _ in found)
+    kept = [test for test, total in zip(found, sums, strict=True) if total <= _MOST_SECONDS]
+    kept = kept or found[:1]
+    return [name for *_, name in kept], sum(seconds for *_, seconds, _ in kept)
 
 
 def _distance(file: str, one: Mutation) -> int:

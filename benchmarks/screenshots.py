@@ -3,7 +3,7 @@
 Each project is a hard case: 77 classes, one class rare, a million rows, several labels, spans.
 Each page is taken as on a laptop by day and as on a phone by night, and of many classes on a wide
 screen, into out/screenshots. `--docs` writes the pictures of docs/images from the tutorial's
-project.
+project, `--film` the moving picture of README.md.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from benchmarks.first_classifier import STEPS, Person, reviews_file
 from benchmarks.harness import ROOT
 from benchmarks.workbench import served
 
@@ -127,6 +128,16 @@ def starter(kind: str) -> Callable[[Path], None]:
     return write
 
 
+FILM = {
+    "four questions": (0, 1),
+    "four rules from marked words": (1, 3),
+    "five proposals judged": (1, 2),
+    "twenty rows labeled": (2, 4),
+    "training": (1, -1),
+    "results": (-1,),
+}
+"""Which pictures of each step the moving picture has."""
+
 PROJECTS = {
     "mails": (starter(""), True),
     "intents": (intents, True),
@@ -191,15 +202,61 @@ def for_docs(folder: Path) -> None:
         shutil.copyfile(OUT / f"mails-{title}-laptop.png", DOCS / f"workbench-{title}.png")
 
 
+class Camera(Person):
+    """Somebody who takes a picture of the page before each step instead of thinking."""
+
+    def __init__(self, page: Any, truth: dict[str, str]) -> None:
+        super().__init__(page, truth)
+        self.frames: list[bytes] = []
+
+    def think(self, seconds: float = 0.0) -> None:
+        """Take a picture."""
+        self.page.wait_for_timeout(700)  # charts and dialogs have moved into place
+        self.frames.append(self.page.screenshot())
+
+
+def film(folder: Path) -> None:
+    """Write the moving picture of README.md: from a file of texts to a classifier."""
+    import io
+
+    from PIL import Image
+
+    file, _gold, truth = reviews_file(folder, 2_000)
+    pictures = []
+    with served(file) as (server, page):
+        page.set_viewport_size({"width": 1200, "height": 720})
+        camera = Camera(page, truth)
+        page.goto(server.address)
+        for name, step in STEPS.items():
+            camera.frames.clear()
+            step(camera, page, server.address)
+            camera.think()
+            chosen = [camera.frames[place] for place in FILM[name] if place < len(camera.frames)]
+            pictures += [Image.open(io.BytesIO(frame)).convert("RGB") for frame in chosen]
+    small = [picture.resize((900, 540), Image.Resampling.LANCZOS) for picture in pictures]
+    flat = [picture.quantize(64, dither=Image.Dither.NONE) for picture in small]
+    flat[0].save(
+        DOCS / "workbench.gif",
+        save_all=True,
+        append_images=flat[1:],
+        duration=[1_600] * (len(flat) - 1) + [4_000],
+        loop=0,
+        optimize=True,
+    )
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="make screenshots")
     parser.add_argument("projects", nargs="*", default=list(PROJECTS), help=", ".join(PROJECTS))
     parser.add_argument("--docs", action="store_true", help="write docs/images")
+    parser.add_argument("--film", action="store_true", help="write docs/images/workbench.gif")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         if options.docs:
             for_docs(Path(place) / "mails")
-        for name in [] if options.docs else options.projects:
+        if options.film:
+            film(Path(place))
+        for name in [] if options.docs or options.film else options.projects:
             try:
                 files = taken(name, Path(place) / name)
             except RuntimeError as error:  # the workbench does not open it

@@ -70,8 +70,8 @@ def _parts() -> list[tuple[Any, str, str]]:
     from wiesel.nn.stacking import RandomStreams, StackedDropout, StackedLinear
     from wiesel.training import loop
     from wiesel.training.batches import StackedItems
+    from wiesel.training.loop import TrainingState
     from wiesel.training.objective import FlatParameters, FusedAdam, SoftLabelObjective
-    from wiesel.training.state import TrainingState
 
     return [
         (loop, "run", "the loop itself"),

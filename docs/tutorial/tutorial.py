@@ -5,7 +5,7 @@
 # You have a folder of texts and no labels. At the end of this page you have a classifier, figures that show how good it is, and a
 # command that applies it to new texts. Reading takes half an hour; running all the code takes about a minute.
 #
-# Install Wiesel with the extra `demo`, which includes the texts. In a [clone](../../README.md) of the repository:
+# Install Wiesel with the extra `demo`, which includes the texts. In a [copy](../../README.md) of the repository:
 #
 # ```console
 # $ pip install torch==2.13.0

@@ -16,7 +16,7 @@ from experiments.framework.runner import Record, Run
 from experiments.framework.soft_labels import LABEL_MODELS, as_one_voter
 from wiesel import EndToEndModel, MajorityVote, Supervised, TwoStage, WeaSEL, load_dataset
 from wiesel.end_to_end.base import GoldSet
-from wiesel.end_to_end.together import fit_together
+from wiesel.end_to_end.plan import fit_together
 from wiesel.io import Dataset
 from wiesel.nn import MLP
 from wiesel.nn.encoders import EncoderLayers

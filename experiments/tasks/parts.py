@@ -27,7 +27,7 @@ from experiments.tasks.page import GROUPS, TOLERATED, group_title, mean_and_erro
 from experiments.tasks.specs import all_specs
 from wiesel.end_to_end.committee import default_members
 from wiesel.errors import WieselWarning
-from wiesel.label_models.copies import find_copies, merge_copies
+from wiesel.tasks.base import find_copies, merge_copies
 
 STORE = "committee_parts"
 EPOCHS = 8

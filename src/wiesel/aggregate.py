@@ -13,9 +13,9 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis.crowd import expected_answers, judge_workers, worker_mistakes
-from wiesel.analysis.habits import FAST, worker_groups, worker_pace
 from wiesel.analysis.reliability import Reliability, reliability
 from wiesel.analysis.table import Table, number, text
+from wiesel.analysis.workers import FAST, worker_groups, worker_pace
 from wiesel.errors import (
     DataError,
     ParameterError,
@@ -24,7 +24,7 @@ from wiesel.errors import (
     suggest,
 )
 from wiesel.evaluation.report import html_fragment
-from wiesel.features.items import item_vectors
+from wiesel.features.tabular import item_vectors
 from wiesel.guidance.asking import Answered, Asking, AskNext, plan_answers
 from wiesel.io.answers import (
     AnswerColumns,
@@ -511,8 +511,8 @@ class Aggregation:
         n = round(comparable_answers(self.votes))
         return [
             f"Too few answers can be compared ({n}) to know how good the workers are: confidences "
-            f"mostly assume that {ASSUMED_ACCURACY:.0%} of the answers are right; ask several "
-            "workers for each item"
+            f"mostly assume that {100 * ASSUMED_ACCURACY:.0f} % of the answers are right; ask "
+            "several workers for each item"
         ]
 
     def _of_features(self) -> list[str]:
@@ -522,8 +522,8 @@ class Aggregation:
         alike = (self.expected.argmax(axis=1) == self.best_class)[known].mean()
         changed = int((self.model_proba.argmax(axis=1) != self.best_class)[known].sum())
         return [
-            f"Features alone, in a model not trained on the item, say the label of {alike:.0%} of "
-            f"the items; with the answers, they changed {changed:,} labels"
+            "Features alone, in a model not trained on the item, say the label of "
+            f"{100 * alike:.0f} % of the items; with the answers, they changed {changed:,} labels"
         ]
 
     def _repeats(self) -> list[str]:

@@ -15,7 +15,7 @@ from wiesel.analysis.table import UNKNOWN, Column, Table
 from wiesel.catalog import method
 from wiesel.end_to_end import Committee, EndToEndModel, Supervised, TwoStage
 from wiesel.end_to_end.checks import is_classifier
-from wiesel.end_to_end.together import fit_together
+from wiesel.end_to_end.plan import fit_together
 from wiesel.errors import ParameterError, listed, suggest
 from wiesel.evaluation import Score, commonest_class, evaluate, evaluate_proba
 from wiesel.evaluation.comparison import (
@@ -25,12 +25,11 @@ from wiesel.evaluation.comparison import (
     without_labels,
 )
 from wiesel.evaluation.metrics import predicted_classes
-from wiesel.evaluation.scoring import model_proba
-from wiesel.gold import Gold
+from wiesel.evaluation.report import model_proba
 from wiesel.label_models import LabelModel
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.nn.names import end_model_by_name
-from wiesel.row_ids import in_order_of
+from wiesel.tables import Gold, in_order_of
 from wiesel.training import as_inputs
 from wiesel.training.history import one_line
 from wiesel.training.inputs import joined

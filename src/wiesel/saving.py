@@ -17,7 +17,7 @@ import numpy as np
 
 from wiesel.errors import SavedModelError, listed
 from wiesel.labels import LabelSpace
-from wiesel.memory import memory_size
+from wiesel.threads import memory_size
 from wiesel.unfinished import filling, recover, swap, write_file, write_synced
 
 __all__ = [

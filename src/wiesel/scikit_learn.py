@@ -11,7 +11,7 @@ import numpy.typing as npt
 from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError, listed
 from wiesel.labels import ABSTAIN, ClassIndices, LabelSpace, is_missing
 from wiesel.parameters import Parameterized
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 from wiesel.votes import VoteMatrix, require_votes
 
 if TYPE_CHECKING:

@@ -1,21 +1,30 @@
-"""Converts in-memory tables of all common kinds to Polars data frames."""
+"""Tables of all common kinds as Polars data frames, rows matched by id, gold labels of rows."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import DataError, listed, suggest
+from wiesel.errors import DataError, ParameterError, listed, suggest
 from wiesel.threads import check_polars_threads
 
-__all__ = ["as_frame", "of_type", "require_columns"]
+__all__ = ["RANDOM", "Gold", "as_frame", "in_order_of", "index_ids", "of_type", "require_columns"]
 
 _MIXED = (str, int, float, Decimal, date)
 """The types that a column of Python objects may mix; a bool is an int, a datetime a date."""
+Ids = npt.NDArray[Any]
+
+_ID_COLUMN = "id"
+_EXAMPLES = 2
+_BY_POSITION = "If rows belong together by position, give them without ids, such as .to_numpy()."
+RANDOM = "random"
+"""How a row was chosen that belongs to a random sample."""
 
 
 def as_frame(table: Any) -> pl.DataFrame:
@@ -155,3 +164,220 @@ def of_type(names: pl.Series, dtype: Any) -> pl.Series:
         return names
     numbers = names.cast(pl.Float64, strict=False)
     return names if numbers.null_count() else numbers.cast(dtype)
+
+
+def in_order_of(
+    reference: Any, values: Any, name: str, reference_name: str = "votes", *, drop_ids: bool = False
+) -> Any:
+    """Return `values` with its rows in the order of `reference`; unchanged if either has no ids.
+
+    `drop_ids` leaves out the id column of a table, which is no feature.
+
+    >>> reference = pl.DataFrame({"id": ["m1", "m2"]}).to_pandas().set_index("id")
+    >>> gold = pl.DataFrame({"id": ["m2", "m1"], "label": ["spam", "ham"]}).to_pandas()
+    >>> in_order_of(reference, gold.set_index("id")["label"], "gold").tolist()
+    ['ham', 'spam']
+    """
+    index, is_votes = _pandas_index(values), hasattr(values, "voters")
+    is_table = isinstance(values, pl.DataFrame) or hasattr(values, "column_names")
+    wanted = _ids_of(reference) if is_table or is_votes or index is not None else None
+    if wanted is None:
+        return values
+    found = np.asarray(values.ids) if is_votes else None if index is None else np.asarray(index)
+    if not is_votes and not _same_ids(found, wanted):
+        column = _id_column(values, wanted)
+        if column is not None:
+            values, found = _with_column(values, column, drop_ids)
+    rows = None if found is None else _matching_rows(wanted, found, name, reference_name)
+    if index is None:
+        return values if rows is None else values[rows]
+    if found is not None and not _same_ids(np.asarray(index), found):
+        values = values.set_axis(found)  # matched by a column; another time, by the index
+    return values if rows is None else values.iloc[rows]
+
+
+def index_ids(table: Any) -> Ids | None:
+    """Return the index of a pandas table or series if it names the rows, else None.
+
+    An index names no rows if it only counts, repeats itself or has gaps.
+
+    >>> frame = pl.DataFrame({"text": ["hi", "ho"]}).to_pandas()
+    >>> index_ids(frame) is None, index_ids(frame[::-1])
+    (True, array([1, 0]))
+    """
+    index = _pandas_index(table)
+    if index is None or index.nlevels > 1 or not index.is_unique or index.hasnans:
+        return None
+    ids = np.asarray(index)
+    return None if _counts(ids) else ids
+
+
+def _pandas_index(values: Any) -> Any:
+    index = getattr(values, "index", None) if hasattr(values, "iloc") else None
+    return index if hasattr(index, "nlevels") else None
+
+
+def _ids_of(reference: Any) -> Ids | None:
+    """The ids of votes or documents, or the index of a table or series of pandas."""
+    index = _pandas_index(reference)
+    if index is not None:
+        return np.asarray(index)
+    if hasattr(reference, "parts") and not hasattr(reference, "ids"):  # votes in many files
+        return np.concatenate([part.ids for part in reference.parts()])
+    return np.asarray(reference.ids) if hasattr(reference, "ids") else None
+
+
+def _id_column(table: Any, wanted: Ids) -> str | None:
+    """The column of a table that has the wanted ids, in any order; or else the one called `id`."""
+    if _counts(wanted) or not hasattr(table, "columns"):
+        return None
+    names = getattr(table, "column_names", None) or list(table.columns)
+    for name in names:
+        if _same_ids(_column(table, name), wanted):
+            return str(name)
+    if _ID_COLUMN not in names:
+        return None
+    ids = _column(table, _ID_COLUMN).tolist()
+    # A column of this name that repeats itself may name something else, such as people.
+    names_rows = len(set(ids)) == len(ids) or not set(ids).isdisjoint(wanted.tolist())
+    return _ID_COLUMN if names_rows else None
+
+
+def _column(table: Any, name: Any) -> Ids:
+    column = table[name]
+    return np.asarray(column.to_pylist() if hasattr(column, "to_pylist") else column)
+
+
+def _with_column(table: Any, column: str, drop_ids: bool) -> tuple[Any, Ids]:
+    """The table, as one of Polars if it is of Arrow, and the ids in one of its columns."""
+    ids = _column(table, column)
+    if not hasattr(table, "iloc"):
+        table = as_frame(table)
+        return (table.drop(column) if drop_ids else table), ids
+    return (table.drop(columns=column) if drop_ids else table), ids
+
+
+def _matching_rows(
+    wanted: Ids, found: Ids, name: str, reference_name: str
+) -> npt.NDArray[np.int64] | None:
+    """The position of every wanted id; None if rows are matched by position."""
+    targets, ids = wanted.tolist(), found.tolist()
+    if targets == ids:
+        return None
+    if _counts(wanted) or _counts(found):
+        if _same_ids(found, wanted):
+            raise DataError(
+                f"{name} has the numbers of {reference_name} (0 to {len(ids) - 1}) in another "
+                "order, and one of the two only counts its rows, so it is open what belongs "
+                f"together. If it is equal numbers, give {name} in the order of "
+                f"{reference_name}, such as .loc[votes.ids]. {_BY_POSITION}"
+            )
+        return None
+    place_of = {each: place for place, each in enumerate(ids)}
+    if len(place_of) < len(ids):
+        repeated = [each for each, count in Counter(ids).items() if count > 1]
+        raise DataError(
+            f"Rows are matched by id, and {name} repeats the ids {listed(repeated, _EXAMPLES)}. "
+            f"{_BY_POSITION}"
+        )
+    known = set(targets)
+    missing = [each for each in targets if each not in place_of]
+    extra = [each for each in ids if each not in known]
+    if missing or extra:
+        raise DataError(
+            f"Rows are matched by id, and {name} has other ids than {reference_name}: "
+            f"{len(missing):,} of {reference_name} are missing in {name}{_examples(missing)}, and "
+            f"{len(extra):,} of {name} are missing in {reference_name}{_examples(extra)}. Give "
+            f"both for the same rows, such as .loc[votes.ids] or votes[rows]. {_BY_POSITION}"
+        )
+    return np.array([place_of[each] for each in targets], dtype=np.int64)
+
+
+def _examples(ids: list[Any]) -> str:
+    return f" ({listed(ids, _EXAMPLES)})" if ids else ""
+
+
+def _counts(ids: Ids) -> bool:
+    """Whether ids are 0, 1, 2, ..., which anything gets that has no ids."""
+    return ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(len(ids)))
+
+
+def _same_ids(found: Ids | None, wanted: Ids) -> bool:
+    """Whether the same ids are in both, in any order."""
+    if found is None or found.shape != wanted.shape or not len(wanted):
+        return False
+    if found.dtype.kind in "iu" and wanted.dtype.kind in "iu":
+        return np.array_equal(np.sort(found), np.sort(wanted))
+    if not isinstance(found[0], Hashable) or found[:1].tolist()[0] not in set(wanted.tolist()):
+        return False
+    values = found.tolist()
+    return all(isinstance(each, Hashable) for each in values) and set(values) == set(
+        wanted.tolist()
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """Labels of some rows, and how these rows were chosen to be labeled.
+
+    A model learns from all of them. What needs a random sample (class balance, threshold, figures)
+    uses the rows drawn at random only: rows chosen because voters disagree on them, for example,
+    have other classes and other mistakes than the rest.
+
+    >>> gold = Gold(["spam", "ham", None, "ham"], chosen=["random", "random", "random", "unsure"])
+    >>> gold.random
+    array([ True,  True,  True, False])
+    >>> len(gold), Gold.of(gold) is gold
+    (4, True)
+    """
+
+    y: Any
+    """The labels: names, indices, or sets of labels; None or -1 is unknown."""
+    X: Any = None
+    """The inputs of these rows; None if they are the rows of `fit`, in the same order."""
+    votes: Any = None
+    """The votes on these rows, where there are any; of the rows of `fit`, they are known."""
+    chosen: str | Sequence[str] = RANDOM
+    """How rows were chosen: `random`, or the name of an order; one word, or one for each row."""
+    probability: Sequence[float] | None = None
+    """The probability with which each row was chosen, if it is known; NaN where it is not."""
+
+    def __post_init__(self) -> None:
+        if self.votes is not None and self.X is None:
+            raise ParameterError("Gold with votes of its own needs X, the inputs of its rows.")
+        for name in ("chosen", "probability"):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, str) and len(given) != len(self):
+                raise ParameterError(
+                    f"{name} needs a value for each of the {len(self)} labels; got {len(given)}."
+                )
+
+    @classmethod
+    def of(cls, gold: Any) -> Self:
+        """Return gold in one form.
+
+        It is given as `Gold`, as (X, y) or (X, y, votes), or as the labels of the rows of `fit`.
+        """
+        if isinstance(gold, cls):
+            return gold
+        if isinstance(gold, tuple) and len(gold) in (2, 3) and _is_inputs(gold[0]):
+            return cls(gold[1], gold[0], *gold[2:])
+        return cls(gold)
+
+    def __len__(self) -> int:
+        columns = self.y
+        if isinstance(columns, Mapping):
+            columns = next(iter(columns.values()), ())
+        return len(columns)
+
+    @property
+    def random(self) -> npt.NDArray[np.bool_]:
+        """Whether each row belongs to a random sample: what figures and shares count."""
+        if isinstance(self.chosen, str):
+            return np.full(len(self), self.chosen == RANDOM)
+        return np.array([str(way) == RANDOM for way in self.chosen], dtype=np.bool_)
+
+
+def _is_inputs(value: Any) -> bool:
+    """Whether this is a table of inputs, not a label, a set of labels, or None."""
+    return hasattr(value, "__len__") and not isinstance(value, (str, set, frozenset))

@@ -1,4 +1,4 @@
-"""Chooses the number of threads: one for thousands of tiny products, all for a few large pieces.
+"""Chooses the number of threads, and knows the size of memory.
 
 BLAS and torch distribute every product over all cores. The products of label models and of small
 networks are so small that their threads mostly wait for each other, and on a busy machine for a
@@ -6,13 +6,15 @@ core. The same fit then takes several times the CPU time. Such work runs inside 
 that consists of large independent pieces uses all cores with `map_in_threads`, one thread a piece.
 """
 
+import atexit
+import gc
 import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -25,8 +27,11 @@ from wiesel.errors import ForkError
 
 __all__ = [
     "check_polars_threads",
+    "collect_seldom",
     "fitting_threads",
+    "free_memory",
     "map_in_threads",
+    "memory_size",
     "one_thread",
     "polars_threads_are_lost",
     "torch_threads_are_lost",
@@ -51,6 +56,10 @@ _Lost = tuple[bool, bool]
 
 _lost_by_a_fork: _Lost = (False, False)
 _lost: _Lost = (False, False)
+_CONTAINER_LIMITS = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
 
 
 class _BlasLimit:
@@ -286,3 +295,54 @@ def _note_loss() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_note_threads, after_in_child=_note_loss)
+
+
+def memory_size() -> int:
+    """Return the memory of this machine, or of the container this runs in, in bytes.
+
+    >>> memory_size() > 2**20
+    True
+    """
+    sizes = [2**63]
+    with suppress(AttributeError, OSError, ValueError):
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for file in _CONTAINER_LIMITS:
+        with suppress(OSError, ValueError):  # "max" is not a number: there is no limit
+            sizes.append(int(Path(file).read_text(encoding="ascii")))
+    return min(size for size in sizes if size > 0)
+
+
+def free_memory() -> int:
+    """Return the memory that this process can still get, in bytes, as far as the system tells.
+
+    >>> 0 < free_memory() <= memory_size()
+    True
+    """
+    sizes = [memory_size()]
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        sizes.append(1024 * next(int(line.split()[1]) for line in lines if "MemAvailable" in line))
+    with suppress(OSError, ValueError, StopIteration):  # of a container; files do not count
+        lines = Path("/sys/fs/cgroup/memory.stat").read_text(encoding="ascii").splitlines()
+        used = next(int(line.split()[1]) for line in lines if line.startswith("anon "))
+        sizes.append(memory_size() - used)
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # not on Windows
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            n_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            sizes.append(limit - n_pages * resource.getpagesize())
+    return max(1, min(sizes))
+
+
+def collect_seldom() -> None:
+    """Let Python search for garbage less often; for programs, which decide this for themselves.
+
+    torch and its kind load half a million objects, all of which stay. With Python's defaults, the
+    search passes over them again and again while they are loaded, and three times at the end.
+    Together that is a third of the time in which such a program starts and ends.
+    """
+    gc.set_threshold(10_000, 50)
+    # What is frozen is not searched. This runs last, and the end of the process frees everything.
+    atexit.register(gc.freeze)

@@ -11,7 +11,7 @@ import polars as pl
 
 from wiesel.errors import VoteError, listed, suggest
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.row_ids import index_ids
+from wiesel.tables import index_ids
 from wiesel.vote_entries import (
     Entries,
     Rows,

@@ -30,7 +30,6 @@ LEVELS = (
     ("votes",),
     (
         "vote_entries",
-        "gold",
         "labels",
         "label_sets",
         "errors",
@@ -38,9 +37,7 @@ LEVELS = (
         "registry",
         "runtime",
         "tables",
-        "row_ids",
         "version",
-        "memory",
         "threads",
         "progress",
     ),

@@ -74,7 +74,7 @@ import wiesel.catalog, wiesel.guidance, wiesel.aggregate
 from wiesel.end_to_end.crowd.confusion_net import starting_matrix
 from wiesel.end_to_end.crowd.crowd_layer import VoterLayer
 from wiesel.nn import LSTM
-from wiesel.nn.shapes import shapes_only
+from wiesel.nn.end_models import shapes_only
 with shapes_only():
     LSTM(100, 2), starting_matrix(0.8, 3), VoterLayer(5, 3, "MW", rank=2)
 """
@@ -91,7 +91,7 @@ def test_methods_load_scikit_learn_and_its_statistics_only_where_they_are_used()
 
 def test_a_network_is_laid_out_without_torchs_compiler():
     loaded = modules_after(METHODS_AND_A_NETWORK)
-    assert "wiesel.nn.shapes" in loaded
+    assert "wiesel.nn.end_models" in loaded
     assert "torch._dynamo" not in loaded
 
 

@@ -28,7 +28,7 @@ from wiesel.features.tfidf import count_terms
 from wiesel.io import read_rows, read_votes, write_rows, write_votes
 from wiesel.lfs import keywords, regex
 from wiesel.nn import MLP
-from wiesel.training.validation import predict_logits
+from wiesel.training.loop import predict_logits
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),

@@ -11,9 +11,8 @@ from wiesel.end_to_end import TwoStage
 from wiesel.errors import ParameterError
 from wiesel.label_models import LabelModel
 from wiesel.project import read_project, run_project, write_starter
-from wiesel.project.checking import check_project
-from wiesel.project.lines import key_lines
-from wiesel.project.settings import DataSettings, MethodSettings, VoteSettings
+from wiesel.project.pipeline import check_project
+from wiesel.project.settings import DataSettings, MethodSettings, VoteSettings, key_lines
 from wiesel.project.vectors import KINDS
 
 BEGINNING = """\

@@ -31,12 +31,11 @@ from wiesel.evaluation import (
     evaluate_proba,
 )
 from wiesel.guidance import blame, preview_end_model, rows_to_label, suggest_lfs
-from wiesel.guidance.clusters import uncovered_clusters
-from wiesel.guidance.feature_findings import feature_findings
+from wiesel.guidance.feature_findings import feature_findings, uncovered_clusters
 from wiesel.label_models import calibrate_votes
 from wiesel.multilabel import MultiLabelVotes, PerLabel
-from wiesel.row_ids import in_order_of, index_ids
 from wiesel.spans import Documents, evaluate_spans
+from wiesel.tables import in_order_of, index_ids
 
 N = 300
 TOLD, GOLD = make_votes(N, n_voters=5, seed=3)

@@ -1,5 +1,8 @@
 """The page for training without a browser: which methods it offers."""
 
+import asyncio
+import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -61,3 +64,33 @@ def test_slow_work_before_the_first_epoch_is_told_until_its_stage_is_done():
     assert train_page._state(found) == "sentence embeddings: 50 of 200 texts"
     jobs._take_in(found, {"stage": "features", "text": "minilm, 384 columns"})
     assert train_page._state(found) == "features: minilm, 384 columns"
+
+
+def test_a_run_that_was_just_started_is_shown_though_an_older_one_is_read_late(monkeypatch):
+    # A page that opens reads the latest run; on a busy machine, Start is pressed meanwhile.
+    started, shown = threading.Event(), []
+    monkeypatch.setattr(train_page, "words", lambda text, *_: shown.append(text))
+
+    def progress(name: str) -> train_page.Progress:
+        assert name != "old" or started.wait(60)
+        return train_page.Progress(end="finished" if name == "old" else "")
+
+    page = train_page.TrainPage(
+        SimpleNamespace(jobs=SimpleNamespace(current=lambda: None, progress=progress))
+    )
+    page.losses = page.scores = SimpleNamespace(options={}, update=lambda: None)
+    page.state = nullcontext()
+    page.state.clear = lambda: None
+
+    async def open_and_start() -> None:
+        page.name = "old"
+        opening = asyncio.create_task(page._show_progress())
+        await asyncio.sleep(0)
+        page.name, page.ended = "new", False
+        await page._show_progress()
+        started.set()
+        await opening
+
+    in_a_loop(open_and_start())
+    assert shown == ["Run new: starting"]
+    assert not page.ended  # so the page goes on to follow it

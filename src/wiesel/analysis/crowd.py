@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis.agreement import pair_counts
-from wiesel.analysis.counts import ratio, wilson_interval
+from wiesel.analysis.summary import ratio, wilson_interval
 from wiesel.analysis.table import Table, count, interval, number, percent, text
 from wiesel.analysis.workers import confusion_reader, skill_of
 from wiesel.errors import ParameterError

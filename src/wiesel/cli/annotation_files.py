@@ -1,4 +1,4 @@
-"""Annotation-tool files on the command line: answers in, soft labels out."""
+"""Files of votes and of annotation tools on the command line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,16 +12,20 @@ from wiesel.errors import DataError, ParameterError, suggest
 if TYPE_CHECKING:
     import polars as pl
 
-    from wiesel.io import Annotations
+    from wiesel.io import Annotations, VoteParts
+    from wiesel.labels import LabelSpace
     from wiesel.votes import VoteMatrix
 
 __all__ = [
     "LabelSource",
     "OutputFormat",
     "Question",
+    "VotePlace",
     "annotated_labels",
     "describe_annotations",
+    "is_many",
     "labels_of_rows",
+    "votes_in",
     "write_labels",
 ]
 
@@ -34,6 +38,16 @@ OutputFormat = Annotated[
         "--format", help="label_studio, doccano, prodigy, argilla or hugging_face; else a table."
     ),
 ]
+VotePlace = Annotated[
+    Path,
+    typer.Argument(
+        help="Votes: a file, a folder, a 'pattern*.parquet', or a file of an annotation tool."
+    ),
+]
+
+
+_MANY_ITEMS = 1_000_000
+"""From this many items on, partial sums are stored, so that a killed command can resume."""
 
 
 class LabelSource(NamedTuple):
@@ -111,3 +125,45 @@ def write_labels(output: Path, output_format: str, source: LabelSource) -> None:
     else:
         known = (*TOOLS, "hugging_face")
         raise ParameterError(f"There is no format {output_format!r}. {suggest(name, known)}")
+
+
+def is_many(path: Path) -> bool:
+    """Whether a path is a folder of votes or a pattern, not a file or a model.
+
+    >>> is_many(Path("votes-*.parquet")), is_many(Path("votes.parquet"))
+    (True, False)
+    """
+    from wiesel.io.rows import is_pattern
+
+    if path.is_dir():
+        return not (path / "manifest.json").exists() and any(path.glob("*.parquet"))
+    return is_pattern(path)
+
+
+def votes_in(
+    path: Path, labels: "LabelSpace | Sequence[str] | None" = None, id_column: str | None = None
+) -> "VoteMatrix | VoteParts":
+    """Return the votes of one file, or of many files, which are read part by part."""
+    from wiesel.errors import VoteError
+    from wiesel.io import VoteParts, read_annotations, read_votes
+    from wiesel.io.annotation import is_annotation_file
+    from wiesel.labels import LabelSpace
+
+    if is_annotation_file(path):
+        return read_annotations(path, labels=labels).votes
+    if not is_many(path):
+        return read_votes(path, labels=labels, id_column=id_column)
+    parts = VoteParts(path)
+    if parts.n_items >= _MANY_ITEMS:
+        parts = VoteParts(path, keep=_place_for_sums(path))
+    if labels is not None and LabelSpace.of(labels) != parts.labels:
+        raise VoteError(f"These votes have {parts.labels!r}; expected {labels!r}.")
+    return parts
+
+
+def _place_for_sums(path: Path) -> Path | None:
+    """Return a folder next to the vote files; None if it cannot be written to."""
+    import os
+
+    folder = path if path.is_dir() else path.parent
+    return folder / ".sums" if os.access(folder, os.W_OK) else None

@@ -19,7 +19,7 @@ from wiesel.cli.project_options import (
     classes_of,
     label_space,
 )
-from wiesel.cli.prompt_records import prompts_before, tell_changes
+from wiesel.cli.prompts import prompts_before, tell_changes
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 from wiesel.progress import listening
@@ -168,7 +168,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
 def _into_folder(lfs: Any, data: Path, folder: Path, labels: Any, how: dict[str, Any]) -> Answer:
     """Write one file of votes per file of rows; finished files are skipped."""
     from wiesel.analysis import summarize
-    from wiesel.analysis.counts import item_counts
+    from wiesel.analysis.summary import item_counts
     from wiesel.lfs import apply_lfs_to_folder
 
     with redirect_stdout(sys.stderr), listening(tell, after=_FIRST_REPORT):

@@ -39,7 +39,7 @@ def compare(
     As with `wiesel run`, this runs the Python code of the projects.
     """
     from wiesel.compare import score_table
-    from wiesel.project.checking import check_project
+    from wiesel.project.pipeline import check_project
     from wiesel.project.settings import read_project
 
     # Read and check all project files before the first method is trained.

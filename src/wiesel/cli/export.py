@@ -1,11 +1,13 @@
 """`wiesel export`: a model with its features as one file, for a service without Wiesel or torch."""
 
+from collections.abc import Mapping
+from os.path import isfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from wiesel.cli.model_options import EndModelName, ModelFolder, load_named, read_array
+from wiesel.cli.project_options import EndModelName, ModelFolder, load_named, read_array
 from wiesel.cli.verb import Answer, command_line, verb
 from wiesel.errors import ParameterError
 
@@ -63,15 +65,14 @@ def export(
     return Answer(data, "\n".join(lines), step)
 
 
-def _recorded(manifest: object) -> Path:
+def _recorded(manifest: Mapping[str, Any]) -> Path:
     """A table of the project that trained the model; only one in the current folder is read."""
-    known = manifest.get("data", {}) if hasattr(manifest, "get") else {}
-    here = Path.cwd().resolve()
+    known, here = manifest.get("data"), Path.cwd().resolve()
     for split in ("test", "dev", "train"):
-        file = known.get(split, {}).get("file") if isinstance(known, dict) else None
-        place = Path(file) if isinstance(file, str) else here
-        if place.is_file() and place.resolve().is_relative_to(here):
-            return place
+        facts = known.get(split) if isinstance(known, dict) else None
+        file = facts.get("file") if isinstance(facts, dict) else None
+        if isinstance(file, str) and isfile(file) and Path(file).resolve().is_relative_to(here):
+            return Path(file)
     raise ParameterError(
         "An exported model is checked on real rows: name a table of them, such as "
         "wiesel export MODEL rows.csv -o model.npz"

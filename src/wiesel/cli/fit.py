@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wiesel.cli.model_options import read_array
+from wiesel.cli.annotation_files import VotePlace, is_many, votes_in
 from wiesel.cli.multilabel import fit_labels
 from wiesel.cli.project_options import (
     IdColumn,
@@ -14,9 +14,9 @@ from wiesel.cli.project_options import (
     end_model_name,
     label_space,
     method_name,
+    read_array,
 )
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
-from wiesel.cli.vote_sources import VotePlace, is_many, votes_in
 from wiesel.errors import ParameterError
 
 __all__ = ["fit_votes"]

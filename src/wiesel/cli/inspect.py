@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiesel.cli.annotation_files import Question, describe_annotations
+from wiesel.cli.annotation_files import Question, describe_annotations, is_many, votes_in
 from wiesel.cli.multilabel import inspect_labels
 from wiesel.cli.project_options import LabelNames, Ordered, free_folder, label_space
-from wiesel.cli.prompt_records import describe_prompts
+from wiesel.cli.prompts import describe_prompts
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
-from wiesel.cli.vote_sources import is_many, votes_in
 from wiesel.errors import DataError, listed
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def _read(
 
 def _votes_answer(votes: "VoteSource", gold: Any, step: str, people: bool = False) -> Answer:
     from wiesel.analysis import agreement, findings, reliability, summarize
-    from wiesel.analysis.counts import item_counts
+    from wiesel.analysis.summary import item_counts
 
     table, found, pairs = summarize(votes, gold), findings(votes, gold), agreement(votes)
     sentences = [f"  {row['sentence']}" for row in found.to_records()]

@@ -32,7 +32,7 @@ from wiesel.cli.spans import spans
 from wiesel.cli.suggest import suggest
 from wiesel.cli.trial import trial
 from wiesel.cli.workbench import workbench
-from wiesel.memory import collect_seldom
+from wiesel.threads import collect_seldom
 from wiesel.version import __version__
 
 __all__ = ["app", "main"]

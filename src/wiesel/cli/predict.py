@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiesel.cli.model_options import (
+from wiesel.cli.project_options import (
     EndModelName,
     ModelFolder,
     frame_and_inputs,
@@ -16,8 +16,7 @@ from wiesel.cli.model_options import (
     load_named,
 )
 from wiesel.cli.spans import predict_spans
-from wiesel.cli.terminal import json_text
-from wiesel.cli.verb import Answer, command_line, given_options, tell, verb
+from wiesel.cli.verb import Answer, command_line, given_options, json_text, tell, verb
 from wiesel.errors import DataError, ParameterError
 
 if TYPE_CHECKING:

@@ -8,15 +8,16 @@ import typer
 from wiesel.cli.annotation_files import (
     OutputFormat,
     Question,
+    VotePlace,
     annotated_labels,
     describe_annotations,
     labels_of_rows,
+    votes_in,
     write_labels,
 )
 from wiesel.cli.multilabel import write_soft_labels
 from wiesel.cli.project_options import IdColumn
 from wiesel.cli.verb import Answer, tell, verb
-from wiesel.cli.vote_sources import VotePlace, votes_in
 from wiesel.errors import ParameterError
 
 if TYPE_CHECKING:

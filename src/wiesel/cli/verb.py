@@ -1,6 +1,8 @@
-"""Common behavior of all verbs: --json, --debug, one-line errors, the next step."""
+"""Common behavior of all verbs: --json, --debug, one-line errors, safe text, the next step."""
 
 import inspect
+import json
+import re
 import shlex
 import sys
 import traceback
@@ -14,7 +16,6 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.models import OptionInfo
 
-from wiesel.cli.terminal import json_text, plain_text, print_rich
 from wiesel.errors import Argument, WieselError, WieselWarning, either, message_for
 
 __all__ = [
@@ -22,7 +23,10 @@ __all__ = [
     "command_line",
     "given_options",
     "in_command_words",
+    "json_text",
     "option_names",
+    "plain_text",
+    "print_rich",
     "split_names",
     "tell",
     "verb",
@@ -35,6 +39,47 @@ _Words = Callable[[object], str]
 """Returns a message in the words of the command that runs."""
 _OPTIONS = {"ids": "--id"}
 """Options with another name than the argument."""
+# All terminal control characters except line ends and tabs, and the characters that change text
+# direction, which can make one name look like another.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain_text(text: str) -> str:
+    r"""Return text with every control character replaced by its code.
+
+    >>> plain_text("red: \x1b[31m, a bell: \a")
+    'red: \\x1b[31m, a bell: \\x07'
+    """
+    return _STEERING.sub(_as_number, text.replace("\r\n", "\n"))
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    r"""Return plain data as JSON; control characters are escaped as in JSON.
+
+    >>> print(json_text({"name": "caf\xe9 \x9b31m"}))
+    {"name": "café \u009b31m"}
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    # Control characters that JSON leaves unescaped are inside strings; outside are only line ends.
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def print_rich(value: Any) -> None:
+    """Print a Rich object; keep its colors, but escape control characters in the data."""
+    from rich.console import Console
+    from rich.segment import Segment, Segments
+
+    console = Console()
+    clean = [
+        part if part.control else Segment(plain_text(part.text), part.style)
+        for part in console.render(value)
+    ]
+    console.print(Segments(clean), end="")
+
+
+def _as_number(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
 @dataclass(frozen=True)

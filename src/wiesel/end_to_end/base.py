@@ -16,7 +16,6 @@ from wiesel.end_to_end.checks import (
     check_end_model,
     check_same_features,
     check_training_numbers,
-    checked_objective,
     checked_proba,
     covered_items,
     explained,
@@ -34,25 +33,27 @@ from wiesel.end_to_end.plan import (
     FitPlan,
     GoldSet,
     PlannedFit,
+    begun,
     options_key,
+    plan_all,
+    separate,
     short_hash,
+    train_all,
     train_options,
     warn_if_votes_are_ignored,
 )
 from wiesel.end_to_end.storage import Saved, save_end_to_end
-from wiesel.end_to_end.together import begun, plan_all, separate, train_all
-from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
+from wiesel.errors import ParameterError, SavedModelError, TrainingError, WieselWarning, warn_user
 from wiesel.labels import LabelSpace
 from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
-from wiesel.row_ids import in_order_of
 from wiesel.scikit_learn import Classifier
+from wiesel.tables import in_order_of
 from wiesel.tasks import OneLabelTask, Task, task_of, task_of_votes
 from wiesel.tasks.one_label import check_one_item
 from wiesel.training import History, Objective, TrainingData, Validation, as_inputs, seeded
-from wiesel.training.engines import TrainingEngine
+from wiesel.training.loop import TrainingEngine, predict_logits
 from wiesel.training.objective import TrainingHooks, resolve_device
-from wiesel.training.validation import predict_logits
 
 __all__ = ["ONLY_NETWORKS", "EndToEndModel", "ExplainedModel", "GoldSet"]
 
@@ -104,6 +105,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     tasks: ClassVar[tuple[str, ...]] = (OneLabelTask.kind,)
     """The kinds of tasks that the method can do."""
+    differ_in_plan: ClassVar[tuple[str, ...]] = ONLY_NETWORKS
+    """The options in which models with the same plan may differ."""
+    differ_in_stack: ClassVar[tuple[str, ...]] = ONLY_NETWORKS
+    """The options in which models may differ whose networks are trained as one stack."""
     fits_itself: ClassVar[bool] = False
     """Whether the method overrides `fit_given`, because it has no single network to train."""
 
@@ -318,9 +323,13 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def _keep(self, objective: Objective, plan: FitPlan) -> None:
         """Set the method-specific learned attributes."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         """Refuse invalid option values; `fit` checks whether the device exists."""
+        super().check_options()
         check_training_numbers(self)
+        self._check_members()
+
+    def _check_members(self) -> None:
         check_number(self, "members", self.members, low=1, whole=True)
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
@@ -348,18 +357,33 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             network = reseeded(self.network, self.seed, again=False)
             network = network_copy(network, given.inputs)
             plan = self._plan(given, validation, network) if plan is None else plan
-            objective = checked_objective(self, network, plan)
+            objective = self._checked_objective(network, plan)
             check_divisible(self, objective, given.engine)
             options = train_options(self, plan, given)
             return PlannedFit(self, plan, objective, plan.data, options)
 
+    def _checked_objective(self, network: nn.Module, plan: FitPlan) -> Objective:
+        """Return the objective; it and its targets are checked, because both may be a user's."""
+        name = type(self).__name__
+        if plan.targets is not None:
+            n_items, source = plan.task.n_rows(plan.data.inputs), f"The targets by {name}"
+            plan.task.checked_proba(plan.targets, source, n_items, zeros=True)
+        objective: Any = self._objective(network, plan)
+        if not isinstance(getattr(objective, "end_model", None), nn.Module):
+            raise TrainingError(
+                f"{name}._objective must return a wiesel.training.Objective with the network to "
+                f"train as its `end_model`; got {type(objective).__name__}."
+            )
+        made: Objective = objective
+        return made
+
     def plan_key(self) -> str:
         """Return a key that is equal for models with the same plan."""
-        return options_key(self, ONLY_NETWORKS)
+        return options_key(self, self.differ_in_plan)
 
     def stack_key(self) -> str:
         """Return a key that is equal for models whose networks can be trained as one stack."""
-        return self.plan_key()
+        return options_key(self, self.differ_in_stack)
 
     def _plan(
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None

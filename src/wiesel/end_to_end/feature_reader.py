@@ -22,8 +22,7 @@ from wiesel.features import (
 )
 from wiesel.features.saved import STATE, decoded_state, encoded_state
 from wiesel.features.text import text_column
-from wiesel.row_ids import in_order_of
-from wiesel.tables import as_frame
+from wiesel.tables import as_frame, in_order_of
 from wiesel.training.inputs import Inputs, as_batch, as_inputs, is_ready
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from wiesel.training import (
     train,
     train_together,
 )
-from wiesel.training.validation import stratified_folds
+from wiesel.training.loop import stratified_folds
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from wiesel.errors import SavedModelError, suggest
-from wiesel.label_models.storage import ARRAYS, label_model_values
+from wiesel.label_models.base import ARRAYS, label_model_values
 from wiesel.saving import decoded, encoded
 from wiesel.spans import HiddenMarkov, SpanLabels
 from wiesel.tasks import SeveralLabelsTask, SpansTask

@@ -11,11 +11,11 @@ from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.row_ids import in_order_of
 from wiesel.spans.tags import SpanLabels
+from wiesel.tables import in_order_of
 from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask, Task, task_of
 from wiesel.training import Objective, as_inputs
-from wiesel.training.engines import TrainingEngine
+from wiesel.training.loop import TrainingEngine
 from wiesel.training.objective import SoftLabelObjective, TrainingHooks
 from wiesel.training.token_inputs import TokenInputs
 from wiesel.votes import VoteMatrix

@@ -1,6 +1,11 @@
 """Stage 4, evaluation: metrics, intervals, reports, thresholds and comparisons of models."""
 
-from wiesel.evaluation.comparison import Comparison, compare_paired, compare_paired_proba
+from wiesel.evaluation.comparison import (
+    Comparison,
+    compare_paired,
+    compare_paired_proba,
+    corrected_shares,
+)
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.metrics import (
     ThresholdCurve,
@@ -8,10 +13,15 @@ from wiesel.evaluation.metrics import (
     supported_threshold,
     threshold_curve,
 )
-from wiesel.evaluation.report import ClassScores, Report, Score
-from wiesel.evaluation.scoring import commonest_class, evaluate, evaluate_proba
+from wiesel.evaluation.report import (
+    ClassScores,
+    Report,
+    Score,
+    commonest_class,
+    evaluate,
+    evaluate_proba,
+)
 from wiesel.evaluation.several_labels import MultiLabelReport, evaluate_presence
-from wiesel.evaluation.shares import corrected_shares
 
 __all__ = [
     "ClassScores",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from wiesel.errors import FeatureError
 from wiesel.labels import FloatArray, IntArray
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 
 __all__ = [
     "FIGURES",

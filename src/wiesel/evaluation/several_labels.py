@@ -10,13 +10,18 @@ import polars as pl
 
 from wiesel.analysis.table import UNKNOWN, Column, Table, count, number, text
 from wiesel.errors import FeatureError
-from wiesel.evaluation.intervals import check_resampling, percentile_interval
+from wiesel.evaluation.intervals import (
+    AreaSlopes,
+    check_resampling,
+    group_sums,
+    item_groups,
+    percentile_interval,
+)
 from wiesel.evaluation.metrics import average_precision
-from wiesel.evaluation.report import Report, Score, known
-from wiesel.evaluation.scoring import evaluate_proba
+from wiesel.evaluation.report import Report, Score, evaluate_proba, known
 from wiesel.label_sets import MultiLabelSpace, Presence
 from wiesel.labels import as_indices
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 
 __all__ = ["FIGURES", "MultiLabelReport", "evaluate_presence"]
 
@@ -163,7 +168,9 @@ def _totals(
     proba: Array, truth: Presence, limits: Array, n_resamples: int, seed: int
 ) -> dict[str, Score]:
     predicted = proba >= limits
-    values = _figures(np.ones((1, len(truth))), truth, predicted)
+    groups = item_groups(len(truth), seed)
+    counts = group_sums(_counted(truth, predicted), groups)
+    values = _figures(np.ones((1, len(counts))), counts)
     precisions = [
         average_precision(own, np.stack([1 - proba[rows, k], proba[rows, k]], axis=1))
         for k in range(truth.shape[1])
@@ -174,13 +181,27 @@ def _totals(
         return {name: Score(float(values[name][0])) for name in FIGURES}
     rng = np.random.default_rng(seed)
     samples: dict[str, list[Array]] = {name: [] for name in FIGURES}
+    slopes = None if groups is None else _slopes(proba, truth, groups)
     for start in range(0, n_resamples, _AT_ONCE):
         shape = min(_AT_ONCE, n_resamples - start)
-        weights = rng.multinomial(len(truth), np.full(len(truth), 1 / len(truth)), size=shape)
-        for name, found in _figures(weights.astype(np.float64), truth, predicted).items():
+        weights = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=shape)
+        drawn = weights.astype(np.float64)
+        for name, found in _figures(drawn, counts).items():
             samples[name].append(found)
-        samples["average_precision"].append(_weighted_precision(weights, truth, proba))
+        samples["average_precision"].append(
+            _weighted_precision(weights, truth, proba)
+            if slopes is None
+            else _mean_of_known(np.stack([own.areas(drawn)[1] for own in slopes], axis=1))
+        )
     return {name: _score(float(values[name][0]), np.concatenate(samples[name])) for name in FIGURES}
+
+
+def _slopes(proba: Array, truth: Presence, groups: npt.NDArray[np.int64]) -> list[AreaSlopes]:
+    known_rows = [np.flatnonzero(own >= 0) for own in truth.T]
+    return [
+        AreaSlopes.of(proba[rows, k], truth[rows, k] == 1, groups[rows])
+        for k, rows in enumerate(known_rows)
+    ]
 
 
 def _score(value: float, samples: Array) -> Score:
@@ -189,22 +210,32 @@ def _score(value: float, samples: Array) -> Score:
     return Score(value, *percentile_interval(samples))
 
 
-def _figures(weights: Array, truth: Presence, predicted: npt.NDArray[np.bool_]) -> dict[str, Array]:
-    """The scores that follow from counts of cells, for every row of item weights."""
-    right, present, known_cells = predicted & (truth == 1), truth == 1, truth >= 0
-    found = weights @ right
-    n_present, n_predicted = weights @ present, weights @ (predicted & known_cells)
+def _counted(
+    truth: Presence, predicted: npt.NDArray[np.bool_]
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield per label what is right, present and predicted, then the counts over all labels."""
+    known_cells = truth >= 0
+    for counted in ((predicted & (truth == 1)), truth == 1, predicted & known_cells):
+        for k in range(truth.shape[1]):
+            yield np.asarray(counted[:, k], np.float64)
+    alike, complete = (predicted == (truth == 1)), known_cells.all(axis=1)
+    yield np.asarray(alike.all(axis=1) & complete, np.float64)
+    yield np.asarray(complete, np.float64)
+    yield np.asarray((alike & known_cells).sum(axis=1), np.float64)
+    yield np.asarray(known_cells.sum(axis=1), np.float64)
+
+
+def _figures(weights: Array, counts: Array) -> dict[str, Array]:
+    """The scores that follow from the sums of `_counted`, for every row of weights."""
+    totals = weights @ counts
+    exact, complete, alike, n_known = totals[:, -4:].T
+    found, n_present, n_predicted = np.split(totals[:, :-4], 3, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        by_label = 2 * found / (n_present + n_predicted)
-        micro = 2 * found.sum(axis=1) / (n_present + n_predicted).sum(axis=1)
-        complete = known_cells.all(axis=1)
-        exact = (predicted == present).all(axis=1) & complete
-        cells = ((predicted == present) & known_cells).sum(axis=1)
         return {
-            "micro_f1": micro,
-            "macro_f1": _mean_of_known(by_label),
-            "exact_match": (weights @ exact) / (weights @ complete),
-            "cell_accuracy": (weights @ cells) / (weights @ known_cells.sum(axis=1)),
+            "micro_f1": 2 * found.sum(axis=1) / (n_present + n_predicted).sum(axis=1),
+            "macro_f1": _mean_of_known(2 * found / (n_present + n_predicted)),
+            "exact_match": exact / complete,
+            "cell_accuracy": alike / n_known,
         }
 
 

@@ -2,8 +2,7 @@
 
 from wiesel.features.images import ImageFeatures
 from wiesel.features.saved import features_from_state
-from wiesel.features.standardize import Standardizer
-from wiesel.features.state import FeatureState
+from wiesel.features.standardize import FeatureState, Standardizer
 from wiesel.features.tabular import TabularFeatures
 from wiesel.features.text import TextFeatures
 from wiesel.features.tokens import TokenFeatures

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import FeatureError, NotFittedError, SavedModelError
-from wiesel.features.standardize import Standardizer
-from wiesel.features.state import FeatureState, StoredFeatures, check_kind
+from wiesel.features.standardize import FeatureState, Standardizer, StoredFeatures, check_kind
 from wiesel.parameters import Parameterized, check_choice, check_number
 
 __all__ = ["ImageFeatures"]
@@ -45,7 +44,9 @@ class ImageFeatures(StoredFeatures, Parameterized):
         self.standardizer_ = Standardizer().fit(array.reshape(-1, array.shape[3]))
         return self
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "layout", self.layout, ("channels_first", "flat"))
 
     def transform(self, images: Any) -> npt.NDArray[np.float32]:

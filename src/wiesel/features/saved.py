@@ -11,8 +11,7 @@ from safetensors.numpy import load, save
 
 from wiesel.errors import ParameterError, SavedModelError, WieselError, listed
 from wiesel.features.images import ImageFeatures
-from wiesel.features.standardize import Standardizer
-from wiesel.features.state import FeatureState
+from wiesel.features.standardize import FeatureState, Standardizer
 from wiesel.features.tabular import TabularFeatures
 from wiesel.features.text import TextFeatures
 from wiesel.features.tokens import TokenFeatures

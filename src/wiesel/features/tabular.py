@@ -1,4 +1,4 @@
-"""Turns table columns into vectors: numbers standardized, categories one-hot."""
+"""Turns table columns into vectors, and finds the vectors of the items of crowd answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,13 +16,24 @@ from wiesel.errors import (
     SavedModelError,
     listed,
 )
-from wiesel.features.standardize import Standardizer, column_scale
-from wiesel.features.state import FeatureState, StoredFeatures, check_kind, checked_names
+from wiesel.features.standardize import (
+    FeatureState,
+    Standardizer,
+    StoredFeatures,
+    check_kind,
+    checked_names,
+    column_scale,
+)
+from wiesel.features.text import TextFeatures, text_column
 from wiesel.parameters import Parameterized, check_number
 from wiesel.tables import as_frame, require_columns
 from wiesel.threads import check_polars_threads
 
-__all__ = ["TabularFeatures"]
+__all__ = ["TabularFeatures", "item_vectors"]
+
+_WORDS_OF_A_TEXT = 3
+"""From this mean number of words on, a column holds texts, not names of categories."""
+_ANSWERS = {"label", "gold", "truth", "answer"}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -152,7 +163,9 @@ class TabularFeatures(StoredFeatures, Parameterized):
             raise SavedModelError("The saved means are not those of the numeric columns.")
         return features
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "max_categories", self.max_categories, low=1, whole=True)
         for name in ("numeric", "categorical"):
             if isinstance(getattr(self, name), str) or not isinstance(
@@ -237,3 +250,104 @@ def _one_hot(column: pl.Series, names: tuple[str | None, ...]) -> npt.NDArray[np
     values = column.cast(pl.String).to_list()
     codes = np.array([places.get(value, -1) for value in values], dtype=np.int64)
     return codes[:, None] == np.arange(len(names))
+
+
+def item_vectors(
+    features: Any, ids: npt.NDArray[Any], item: str, answers: pl.DataFrame
+) -> npt.NDArray[np.float32]:
+    """Return a vector for each of the items `ids`, in their order.
+
+    `features` is a column of the answers (or several), a table with a row for each item and its id
+    (in the column `item` or `id`), or an array with a row for each item if ids are row numbers.
+    Texts are read by TF-IDF, lists of numbers as vectors, other columns as numbers or categories.
+
+    >>> answers = pl.DataFrame({"task": ["b", "a", "b"], "size": [1.0, 3.0, 1.0]})
+    >>> item_vectors("size", np.array(["a", "b"]), "task", answers)
+    array([[ 1.],
+           [-1.]], dtype=float32)
+    """
+    if isinstance(features, str) or (
+        isinstance(features, (list, tuple)) and all(isinstance(name, str) for name in features)
+    ):
+        columns = [features] if isinstance(features, str) else list(features)
+        require_columns(answers, columns, "of features")
+        return _of_table(_one_per_item(answers.select(item, *columns), item), ids, item)
+    if getattr(features, "ndim", None) == 2 and not hasattr(features, "columns"):
+        return _of_rows(np.asarray(features, dtype=np.float32), ids, item)
+    table = as_frame(features)
+    own = item if item in table.columns else "id"
+    require_columns(table, [own], "the ids of the items, in the features")
+    return _of_table(_one_per_item(table, own), ids, own)
+
+
+def _one_per_item(table: pl.DataFrame, item: str) -> pl.DataFrame:
+    """The rows without repetitions; several rows with one id are refused."""
+    rows = table.drop_nulls(item).with_columns(pl.col(item).cast(pl.String).str.strip_chars())
+    rows = rows.unique(maintain_order=True)
+    several = rows.filter(pl.col(item).is_duplicated())
+    if len(several):
+        raise FeatureError(
+            f"The {item} {several[item][0]!r:.60} has several rows of features that differ: give "
+            "one row for each item."
+        )
+    return rows
+
+
+def _of_rows(array: npt.NDArray[np.float32], ids: npt.NDArray[Any], item: str) -> Any:
+    places = pl.Series(ids.tolist()).cast(pl.String).cast(pl.Int64, strict=False)
+    if places.null_count() or not places.is_between(0, len(array) - 1).all():
+        raise FeatureError(
+            f"An array of features has no ids, so every {item} has to be its row number, from 0 to "
+            f"{len(array) - 1:,}; got {str(ids[0])!r:.60}. Give a table with a column {item!r}."
+        )
+    if not np.isfinite(array).all():
+        raise FeatureError("Features must be finite numbers; some are NaN or infinite.")
+    return array[places.to_numpy()]
+
+
+def _of_table(table: pl.DataFrame, ids: npt.NDArray[Any], item: str) -> npt.NDArray[np.float32]:
+    wanted = pl.DataFrame({item: pl.Series(ids.tolist()).cast(pl.String)})
+    told = [name for name in table.columns if name.lower() in _ANSWERS]
+    if told:
+        raise FeatureError(
+            f"The features have the column {told[0]!r}, which looks like the label that is wanted: "
+            "leave it out, or give it as gold."
+        )
+    missing = wanted.join(table, on=item, how="anti")[item].to_list()
+    if missing:
+        raise FeatureError(
+            f"{len(missing):,} of {len(ids):,} items have no row of features, such as "
+            f"{listed(missing, limit=3)}. Give features of all items that have answers."
+        )
+    rows = wanted.join(table, on=item, how="left", maintain_order="left").drop(item)
+    if not rows.width:
+        raise FeatureError(f"The features have no column besides {item!r}.")
+    parts = [_of_column(rows, name) for name in rows.columns if _is_own(rows[name])]
+    plain = [name for name in rows.columns if not _is_own(rows[name])]
+    if plain:
+        numbers = [name for name in plain if rows[name].dtype.is_numeric()]
+        others = [name for name in plain if name not in numbers]
+        table_of = TabularFeatures(numeric=numbers, categorical=others)
+        parts.append(table_of.fit_transform(rows.select(plain)))
+    return np.hstack(parts).astype(np.float32)
+
+
+def _is_own(column: pl.Series) -> bool:
+    """Whether a column is read by itself: texts, and lists of numbers."""
+    if column.dtype.base_type() in (pl.List, pl.Array):
+        return True
+    if column.dtype != pl.String:
+        return False
+    words = column.drop_nulls().str.split(" ").list.len().mean()
+    return isinstance(words, float) and words >= _WORDS_OF_A_TEXT
+
+
+def _of_column(rows: pl.DataFrame, name: str) -> npt.NDArray[Any]:
+    if rows[name].dtype == pl.String:
+        return TextFeatures().fit_transform(text_column(rows, name))
+    lengths = rows[name].list.len() if rows[name].dtype == pl.List else None
+    if rows[name].null_count() or (lengths is not None and lengths.n_unique() > 1):
+        raise FeatureError(
+            f"The lists of numbers in {name!r} have different lengths, or are missing."
+        )
+    return np.array(rows[name].to_list(), dtype=np.float32)

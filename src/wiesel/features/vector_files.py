@@ -20,9 +20,9 @@ from wiesel.features.text import TextFeatures, text_column
 from wiesel.features.tfidf import added_up, frequent_words, word_frequencies
 from wiesel.io import FilePath, explained, scan_rows
 from wiesel.io.files import replacing
+from wiesel.lfs.batch import RowSource
 from wiesel.lfs.engines.pieces import Piece, cut
 from wiesel.lfs.engines.ray_engine import PieceJob, done_here, done_on_ray
-from wiesel.lfs.sources import RowSource
 from wiesel.parameters import check_number
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Chooses which mined rules to suggest, their order, and which words form one rule."""
+"""Mines patterns with blanks, and chooses which mined rules to suggest, and their order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,16 +11,24 @@ import scipy.sparse as sp
 
 from wiesel.errors import DataError
 from wiesel.guidance.beliefs import draw_weights
-from wiesel.guidance.blanks import blank_pattern, mined_pairs
-from wiesel.guidance.terms import TermIndex
+from wiesel.guidance.terms import TermIndex, distinct_cells
 from wiesel.labels import ABSTAIN
-from wiesel.lfs.function import slug
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule, slug
 from wiesel.lfs.table_rules import threshold
 from wiesel.lfs.text_rules import keywords, regex
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Candidates", "ChosenRule", "chosen_rules", "honest_rules", "mined_candidates"]
+__all__ = [
+    "BlankPairs",
+    "Candidates",
+    "ChosenRule",
+    "blank_pattern",
+    "chosen_rules",
+    "honest_rules",
+    "mined_candidates",
+    "mined_pairs",
+    "pair_of",
+]
 
 Floats = npt.NDArray[np.float64]
 Gold = npt.NDArray[np.int64]
@@ -50,9 +58,11 @@ _MANY_GOLD = 2000
 """With more gold rows, counts of right votes need no correction."""
 _LIFT = 1.5
 """A rule must be this many times as precise as its class is common."""
+_USUAL = 0.8
+"""How much of the distance of a precision from the class's share, in log-odds, usually remains on
+rows that were not used: chosen on the sets of `experiments/results/suggested_precision.md`."""
 _DOUBTED = 20.0
-"""How many votes on labeled rows count as much as no correction at all, and as the correction of
-all classes does for one of them."""
+"""How surely it does: the inverse variance of its prior."""
 Build = Callable[[str], LabelRule]
 
 _PATTERNS = (
@@ -70,6 +80,95 @@ _PATTERNS = (
 )
 """Tokens that are not words: links, addresses, prices, numbers, capitals, markup, pictures."""
 _QUANTILES = (0.02, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.98)
+_LETTERS = r"\w+"
+_GAPS = (1, 2, 3)
+"""The number of words in between; adjacent words form a phrase, which is mined separately."""
+_BLANK = rf"\W+(?:{_LETTERS}\W+){{{_GAPS[0]},{_GAPS[-1]}}}"
+_MOST_FREQUENT, _MOST_PAIRS = 2_000, 2_000
+"""Only the most frequent words and pairs are considered; rare ones make no useful rule."""
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class BlankPairs:
+    """Word pairs, and the texts in which one to three words separate the first from the second."""
+
+    pairs: tuple[tuple[str, str], ...]
+    rows: Any
+    """(n_texts, n_pairs), CSC, float32."""
+
+
+def blank_pattern(first: str, last: str) -> str:
+    r"""Return the regular expression for two words with one to three others between them.
+
+    >>> blank_pattern("check", "channel")
+    '(?i)\\bcheck\\W+(?:\\w+\\W+){1,3}channel\\b'
+    """
+    begin, end = pl.escape_regex(first), pl.escape_regex(last)
+    return rf"(?i)\b{begin}{_BLANK}{end}\b"
+
+
+def pair_of(pattern: str) -> tuple[str, str] | None:
+    """Return the two words of a `blank_pattern`; None for any other expression.
+
+    >>> pair_of(blank_pattern("check", "channel")), pair_of("!!+")
+    (('check', 'channel'), None)
+    """
+    begin, _, end = pattern.removeprefix(r"(?i)\b").removesuffix(r"\b").partition(_BLANK)
+    words = (begin, end)
+    return words if pattern == blank_pattern(*words) else None
+
+
+def mined_pairs(texts: pl.Series, least: int, usable: Callable[[str], bool]) -> BlankPairs:
+    """Return pairs of `usable` words that occur in at least `least` texts.
+
+    >>> texts = pl.Series(["check out my channel", "check this channel", "my channel"])
+    >>> mined_pairs(texts, 2, lambda word: len(word) > 2).pairs
+    (('check', 'channel'),)
+    """
+    words = texts.fill_null("").str.to_lowercase().str.extract_all(_LETTERS)
+    lengths = words.list.len().to_numpy()
+    text = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
+    flat = words.filter(pl.Series(lengths > 0)).explode().alias("word")
+    names, codes = _frequent(flat, least, usable)
+    if len(names) < 2:
+        return BlankPairs((), sp.csc_matrix((len(texts), 0), dtype=np.float32))
+    found = [_following(codes, text, gap, len(names)) for gap in _GAPS]
+    every, place = (np.concatenate(part) for part in zip(*found, strict=True))
+    pair, where = distinct_cells(every, place, len(texts))
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    counts = np.diff(starts, append=len(pair))
+    most = np.argsort(-counts, kind="stable")[:_MOST_PAIRS]
+    kept = np.zeros(len(starts), dtype=bool)
+    kept[most[counts[most] >= least]] = True
+    column = np.repeat(np.arange(kept.sum()), counts[kept])
+    cells = (np.ones(len(column), np.float32), (where[np.repeat(kept, counts)], column))
+    first, last = np.divmod(pair[starts[kept]], len(names))
+    return BlankPairs(
+        tuple((names[a], names[b]) for a, b in zip(first, last, strict=True)),
+        sp.csc_matrix(cells, shape=(len(texts), int(kept.sum()))),
+    )
+
+
+def _frequent(
+    flat: pl.Series, least: int, usable: Callable[[str], bool]
+) -> tuple[list[str], Codes]:
+    """Return the frequent usable words, and the index (or -1) of every word in the texts."""
+    counts = flat.value_counts(name="count").filter(pl.col("count") >= least)
+    ordered = counts.sort(["count", "word"], descending=[True, False])["word"].to_list()
+    names = [word for word in ordered if usable(word)][:_MOST_FREQUENT]
+    numbered = pl.DataFrame({"word": names}, schema={"word": pl.String}).with_row_index("code")
+    codes = flat.to_frame().join(numbered, on="word", how="left", maintain_order="left")["code"]
+    return names, codes.cast(pl.Int64).fill_null(-1).to_numpy()
+
+
+def _following(codes: Codes, text: Codes, gap: int, n_words: int) -> tuple[Codes, Codes]:
+    """Return all pairs at a distance: both words encoded as one number, and the text."""
+    first, last = codes[: -gap - 1], codes[gap + 1 :]
+    fits = (first >= 0) & (last >= 0) & (first != last) & (text[: -gap - 1] == text[gap + 1 :])
+    at = np.flatnonzero(fits)
+    return first[at] * n_words + last[at], text[at]
 
 
 @dataclass(eq=False)
@@ -251,61 +350,64 @@ def honest_rules(
     """Return the rules with precisions that hold; those that then are no better than chance go.
 
     The best of thousands of candidates look better than they are. So rules are chosen again without
-    a fifth of the gold rows, five times. How often these rules are right on the rows left out says
-    by how much, in log-odds, their precision is overstated: for all classes, and for each one.
+    a fifth of the gold rows, five times, and judged by the rows left out: they say how much of the
+    distance from the class's share, in log-odds, remains of a said precision. This factor is
+    estimated for all classes, starting from `_USUAL`, and then for each class, starting from that
+    of all. Without evidence, precisions are thus shrunk toward the shares of the classes.
     """
     known = np.flatnonzero(gold != ABSTAIN)
     if not chosen or not 0 < len(known) <= _MANY_GOLD:
         return list(chosen)
-    folds = np.arange(len(known)) % _FOLDS
-    folds = folds[np.random.default_rng(0).permutation(len(known))]
-    seen = [each for k in range(_FOLDS) for each in _left_out(choose, gold, known[folds == k])]
-    label, said, right, weight = np.array(seen, dtype=np.float64).reshape(-1, 4).T
-    overall = _correction(said, right, weight, 0.0)
-    shifts = [
-        _correction(said[label == k], right[label == k], weight[label == k], overall)
-        for k in range(n_classes)
-    ]
-    odds = _log_odds(np.array([each.precision for each in chosen]))
-    honest = _logistic(odds + np.array([shifts[each.label] for each in chosen]))
     shares = (np.bincount(gold[known], minlength=n_classes) + 1) / (len(known) + n_classes)
-    return [
-        replace(each, precision=float(precision))
-        for each, precision in zip(chosen, honest, strict=True)
-        if precision > min(0.5, _LIFT * shares[each.label])
-    ]
+    base = _log_odds(shares)
+    # Each class is spread evenly over the folds.
+    order = np.lexsort((np.random.default_rng(0).random(len(known)), gold[known]))
+    parts = [known[order[k::_FOLDS]] for k in range(_FOLDS)]
+    seen = [each for part in parts for each in _left_out(choose, gold, part)]
+    label, said, right, row = np.array(seen, dtype=np.float64).reshape(-1, 4).T
+    label = label.astype(np.int64)
+    lift = _log_odds(said) - base[label]
+    # Several rules that vote on one row tell less than as many rows.
+    rows_of = [len(np.unique(row[label == k])) for k in range(n_classes)]
+    votes_of = np.maximum(np.bincount(label, minlength=n_classes), 1)
+    weight = (np.array(rows_of) / votes_of)[label]
+    usual = _kept_lift(base[label], lift, right, weight, _USUAL)
+    kept = []
+    for k in range(n_classes):
+        own = label == k
+        kept.append(_kept_lift(base[label[own]], lift[own], right[own], weight[own], usual))
+    honest = []
+    for each in chosen:
+        away = _log_odds(np.array(each.precision)) - base[each.label]
+        precision = float(_logistic(base[each.label] + kept[each.label] * away))
+        if precision > min(0.5, _LIFT * shares[each.label]):
+            honest.append(replace(each, precision=precision))
+    return honest
 
 
 def _left_out(
     choose: Callable[[Gold], Sequence[ChosenRule]], gold: Gold, rows: npt.NDArray[np.int64]
-) -> Iterator[tuple[int, float, bool, float]]:
-    """Yield class, said precision, whether it is right, and weight, for each vote on the rows.
-
-    Several rules of a class that vote on the same row count as one vote.
-    """
+) -> Iterator[tuple[int, float, bool, int]]:
+    """Yield class, said precision, whether it is right, and row, for each vote on the rows."""
     without = gold.copy()
     without[rows] = ABSTAIN
     try:
         rules = choose(without)
     except DataError:  # the only rows of a class are left out
         return
-    votes = [(row, rule) for rule in rules for row in np.intersect1d(rule.rows, rows)]
-    times: dict[tuple[int, int], int] = {}
-    for row, rule in votes:
-        times[row, rule.label] = times.get((row, rule.label), 0) + 1
-    for row, rule in votes:
-        share = 1 / times[row, rule.label]
-        yield rule.label, rule.precision, bool(gold[row] == rule.label), share
+    for rule in rules:
+        for row in np.intersect1d(rule.rows, rows):
+            yield rule.label, rule.precision, bool(gold[row] == rule.label), int(row)
 
 
-def _correction(said: Floats, right: Floats, weight: Floats, usual: float) -> float:
-    """The shift in log-odds that makes as many votes right as said, pulled to the usual one."""
-    odds, shift = _log_odds(said), usual
+def _kept_lift(base: Floats, lift: Floats, right: Floats, weight: Floats, usual: float) -> float:
+    """The share of the lifts that makes as many votes right as said, pulled to the usual one."""
+    kept = usual
     for _ in range(50):
-        proba = _logistic(odds + shift)
-        slope = weight @ (right - proba) - 0.25 * _DOUBTED * (shift - usual)
-        shift += float(slope / (weight @ (proba * (1 - proba)) + 0.25 * _DOUBTED))
-    return float(np.clip(shift, -4.0, 4.0))
+        proba = _logistic(base + kept * lift)
+        slope = (weight * lift) @ (right - proba) - _DOUBTED * (kept - usual)
+        kept += float(slope / ((weight * lift**2) @ (proba * (1 - proba)) + _DOUBTED))
+    return float(np.clip(kept, 0.0, 1.5))
 
 
 def _log_odds(share: Floats) -> Floats:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.analysis.counts import gold_indices
+from wiesel.analysis.summary import gold_indices
 from wiesel.errors import FeatureError
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix, require_votes
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.counts import conflicted, gold_indices
+from wiesel.analysis.summary import conflicted, gold_indices
 from wiesel.analysis.table import Table, number, text
 from wiesel.errors import ParameterError, suggest
 from wiesel.guidance.end_preview import features_of, preview_end_model

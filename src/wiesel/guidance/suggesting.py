@@ -1,5 +1,6 @@
-"""`suggest_lfs`: labeling functions mined from the rows, the most useful first."""
+"""Labeling functions to add: mined from the rows, or for words that a person marks."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,31 +9,42 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.counts import gold_indices
+from wiesel.analysis.summary import gold_indices
 from wiesel.analysis.table import UNKNOWN, Column, Table, percent, text
 from wiesel.errors import Argument, DataError, ParameterError
 from wiesel.guidance.beliefs import row_beliefs
-from wiesel.guidance.blanks import pair_of
 from wiesel.guidance.choosing import (
     Candidates,
     ChosenRule,
     chosen_rules,
     honest_rules,
     mined_candidates,
+    pair_of,
 )
 from wiesel.guidance.end_preview import features_of
 from wiesel.guidance.terms import TermIndex
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule
+from wiesel.lfs.text_rules import keywords, regex
 from wiesel.parameters import check_number
-from wiesel.row_ids import in_order_of, index_ids
-from wiesel.tables import as_frame, require_columns
+from wiesel.tables import as_frame, in_order_of, index_ids, require_columns
 from wiesel.votes import VoteMatrix, require_votes
 
-__all__ = ["Suggestion", "Suggestions", "no_votes", "suggest_lfs", "text_column_of"]
+__all__ = [
+    "Suggestion",
+    "Suggestions",
+    "lfs_from_selection",
+    "no_votes",
+    "suggest_lfs",
+    "text_column_of",
+]
 
 _MOST_ROWS = 30_000
 """Rules are mined from a sample of this many rows."""
+_LONGEST = 200
+_MOST_WORDS = 12
+_WORD = re.compile(r"\w[\w'\u2019]*|[^\w\s]+")
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -249,3 +261,64 @@ def _gold_column() -> Column:
         return f"{row['correct']} of {row['support']}" if row["support"] else UNKNOWN
 
     return Column("right on gold", cell)
+
+
+def lfs_from_selection(selected: str, label: str, *, column: str) -> list[LabelRule]:
+    r"""Return labeling functions for marked words: the exact phrase, single words, and blanks.
+
+    The first rule is the word or phrase itself. Further rules replace a number with any number, or
+    the inner words of a phrase with any words. Each long word of a phrase is also a separate rule.
+
+    >>> for lf in lfs_from_selection("won 500 pounds", "spam", column="text"):
+    ...     print(lf)
+    keywords(label='spam', keywords=['won 500 pounds'], column='text')
+    regex(label='spam', pattern='(?i)\\bwon\\s+\\d+\\s+pounds\\b', column='text')
+    regex(label='spam', pattern='(?i)\\bwon\\s+(\\S+\\s+){0,2}pounds\\b', column='text')
+    keywords(label='spam', keywords=['won'], column='text')
+    keywords(label='spam', keywords=['pounds'], column='text')
+    """
+    phrase = " ".join(selected.split())
+    words = _WORD.findall(phrase)
+    if not words or len(phrase) > _LONGEST or len(words) > _MOST_WORDS:
+        raise ParameterError(
+            f"Mark one to {_MOST_WORDS} words, up to {_LONGEST} characters; got {phrase[:60]!r}."
+        )
+    found: list[LabelRule] = [keywords(label, [phrase], column=column)]
+    if _NUMBER.search(phrase):
+        found.append(regex(label, _any_number(phrase), column=column))
+    ends = phrase.split()
+    if len(ends) > 2:
+        found.append(regex(label, _with_blank(ends), column=column))
+    singles = [word for word in words if len(word) > 2 and re.fullmatch(r"[^\W\d]+", word)]
+    if len(words) > 1:
+        found += [keywords(label, [word], column=column) for word in dict.fromkeys(singles)]
+    return list({repr(lf): lf for lf in found}.values())
+
+
+def _any_number(phrase: str) -> str:
+    parts = [
+        r"\d+" if part.isdigit() else pl.escape_regex(part)
+        for part in re.split(r"(\d+|\s+)", phrase)
+        if part and not part.isspace()
+    ]
+    spaced = re.split(r"\s+", phrase)
+    if len(spaced) > 1:
+        parts = ["".join(_number_or_text(word)) for word in spaced]
+        return rf"(?i){_edge(phrase[0])}" + r"\s+".join(parts) + _edge(phrase[-1])
+    return rf"(?i){_edge(phrase[0])}" + "".join(parts) + _edge(phrase[-1])
+
+
+def _number_or_text(word: str) -> list[str]:
+    pieces = [piece for piece in re.split(r"(\d+)", word) if piece]
+    return [r"\d+" if piece.isdigit() else pl.escape_regex(piece) for piece in pieces]
+
+
+def _with_blank(words: list[str]) -> str:
+    first, last = pl.escape_regex(words[0]), pl.escape_regex(words[-1])
+    gap = max(2, len(words) - 2)
+    begin, end = _edge(words[0][0]), _edge(words[-1][-1])
+    return rf"(?i){begin}{first}\s+(\S+\s+){{0,{gap}}}{last}{end}"
+
+
+def _edge(character: str) -> str:
+    return r"\b" if re.match(r"\w", character) else ""

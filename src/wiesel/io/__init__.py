@@ -15,7 +15,7 @@ from wiesel.io.hugging_face import (
 from wiesel.io.label_store import RESOLVED, LabelStore
 from wiesel.io.ray_session import RayVoteParts
 from wiesel.io.rows import matching_files, read_batches, read_rows, scan_rows, write_rows
-from wiesel.io.snapshots import Snapshot, SnapshotStore
+from wiesel.io.stores import Snapshot, SnapshotStore
 from wiesel.io.vote_files import read_votes, write_votes
 from wiesel.io.vote_parts import VoteParts, write_soft_label_parts
 

@@ -22,9 +22,8 @@ from wiesel.io.files import (
     replacing,
     table_format,
 )
-from wiesel.memory import free_memory
 from wiesel.tables import as_frame, require_columns
-from wiesel.threads import check_polars_threads
+from wiesel.threads import check_polars_threads, free_memory
 
 __all__ = [
     "NoRowsError",

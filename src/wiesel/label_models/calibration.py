@@ -9,7 +9,7 @@ import numpy.typing as npt
 from wiesel.errors import ParameterError, VoteError
 from wiesel.label_models.one_coin import OneCoin
 from wiesel.parameters import check_number
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix, require_votes
 

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -22,10 +22,11 @@ import polars as pl
 from wiesel.io.files import content_of
 from wiesel.io.stores import KeyedStore
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes
-from wiesel.lfs.batch import Batch
-from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.batch import Batch, ColumnVotes
 from wiesel.version import __version__
+
+if TYPE_CHECKING:
+    from wiesel.lfs.function import LabelingFunction
 
 __all__ = ["VoteCache", "cache_keys", "digest", "function_digest", "referenced_globals"]
 
@@ -379,7 +380,7 @@ class VoteCache:
 
 
 def cache_keys(
-    lfs: Sequence[LabelingFunction],
+    lfs: "Sequence[LabelingFunction]",
     fingerprints: Sequence[str],
     batch: Batch,
     labels: LabelSpace,

@@ -1,4 +1,4 @@
-"""Rules files: declarative labeling functions in TOML, for people who do not program.
+"""Rules files: declarative labeling functions in TOML, and votes that are columns already.
 
 A file looks like this; `labels` and `off` (labeling functions that do not vote) are optional:
 
@@ -16,30 +16,38 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
 
 from wiesel.errors import (
     DataError,
     LabelingFunctionError,
     ParameterError,
+    VoteError,
     WieselError,
     listed,
     suggest,
 )
 from wiesel.io import read_rows
 from wiesel.io.files import parse_toml, read_text
-from wiesel.labels import LabelSpace
+from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.access import Access, inside
-from wiesel.lfs.existing_votes import ColumnRule
+from wiesel.lfs.batch import Batch, ColumnVotes, read_column
+from wiesel.lfs.function import Rule, need_columns
 from wiesel.lfs.prompt_rules import Prompt, PromptFile
-from wiesel.lfs.rules import Rule
 from wiesel.lfs.table_rules import Expression, Lookup, Threshold, column_names, known_rows
 from wiesel.lfs.text_rules import Keywords, Regex
+from wiesel.vote_entries import without_blanks
 
 __all__ = [
     "HEAD",
     "RULES",
+    "ColumnRule",
+    "from_columns",
     "read_each_rule",
     "read_off",
     "read_rules",
@@ -54,6 +62,51 @@ __all__ = [
 
 _FILE_OPTIONS = ("prompt_file", "task", "column", "meanings", "examples")
 """The options of a prompt from a file, which make its template."""
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnRule(Rule):
+    """Votes with the values of a column; made by `from_columns`."""
+
+    kind: ClassVar[str] = "column"
+    column: str
+
+    def default_name(self) -> str:
+        """Return the name of the column."""
+        return self.column
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The column of votes."""
+        return (self.column,)
+
+    @classmethod
+    def run_together(
+        cls, lfs: Sequence[Self], batch: Batch, labels: LabelSpace
+    ) -> list[ColumnVotes]:
+        """Return the votes of every column."""
+        return [lf._votes(batch, labels) for lf in lfs]
+
+    def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
+        need_columns(batch.frame, self)
+        column = without_blanks(batch.frame[self.column])
+        if not column.dtype.is_integer():
+            return read_column(column, labels, self.name, batch)
+        codes = column.cast(pl.Int64).fill_null(ABSTAIN).to_numpy()
+        bad = np.flatnonzero((codes < ABSTAIN) | (codes >= len(labels)))
+        if len(bad):
+            raise VoteError(
+                f"{self.name!r} holds {codes[bad[0]]} on {batch.item(int(bad[0]))}; allowed are "
+                f"the classes {listed(labels)}, their index, or -1 to abstain."
+            )
+        return ColumnVotes.of_codes(codes)
+
+    def __call__(self, row: Mapping[str, Any]) -> Any:
+        """Return the vote of the column on one row; -1 and blank texts are None."""
+        vote = row[self.column]
+        is_blank = isinstance(vote, str) and not vote.strip()
+        return None if is_blank or (isinstance(vote, int) and vote == ABSTAIN) else vote
+
 
 RULES: dict[str, type[Rule]] = {
     rule.kind: rule for rule in (Keywords, Regex, Expression, Threshold, Lookup, ColumnRule, Prompt)
@@ -359,3 +412,21 @@ def _toml(value: Any) -> str:
         parts = [f"{_toml(str(key))} = {_toml(part)}" for key, part in value.items()]
         return "{ " + ", ".join(parts) + " }"
     return "[" + ", ".join(_toml(part) for part in value) + "]"
+
+
+def from_columns(*columns: str | Sequence[str]) -> list[ColumnRule]:
+    """Return one labeling function for each column of votes that the table already has.
+
+    A column holds class names (missing or blank abstains), class indices (missing or -1 abstains),
+    or distributions (missing, zeros or NaN abstain).
+
+    >>> from wiesel import apply_lfs
+    >>> rows = {"lf_link": [1, -1], "worker": ["ham", None]}
+    >>> apply_lfs(from_columns("lf_link", "worker"), rows, labels=["ham", "spam"]).dense()
+    array([[ 1,  0],
+           [-1, -1]], dtype=int16)
+    """
+    names = [name for each in columns for name in ([each] if isinstance(each, str) else list(each))]
+    if not names:
+        raise ParameterError("from_columns needs the names of the columns that hold votes.")
+    return [ColumnRule(name) for name in names]

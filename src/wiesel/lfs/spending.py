@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from wiesel.errors import DataError, MissingExtraError, ParameterError, suggest
 from wiesel.io.files import FilePath, parse_toml, read_text
-from wiesel.lfs.rules import build
+from wiesel.lfs.function import build
 from wiesel.lfs.sending import ChatError, Completion, Question
 from wiesel.parameters import check_number
 

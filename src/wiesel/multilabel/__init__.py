@@ -3,7 +3,6 @@
 from typing import Any
 
 from wiesel.label_sets import MultiLabelSpace
-from wiesel.multilabel.explaining import MultiLabelExplanation
 from wiesel.multilabel.files import (
     load_multilabel_lfs,
     read_multilabel_votes,
@@ -15,9 +14,9 @@ from wiesel.multilabel.functions import (
     apply_multilabel_lfs,
     exhaustive,
     multilabel_function,
+    prompt_labels,
 )
-from wiesel.multilabel.label_models import OneSided, PerLabel
-from wiesel.multilabel.prompting import prompt_labels
+from wiesel.multilabel.label_models import MultiLabelExplanation, OneSided, PerLabel
 from wiesel.multilabel.votes import MultiLabelVotes
 
 __all__ = [

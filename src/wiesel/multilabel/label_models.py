@@ -1,6 +1,7 @@
-"""Label models for several labels: one fitted model for each label, in one call."""
+"""Label models for several labels, one for each: fitting, explaining, saving."""
 
 import copy
+import html
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -9,24 +10,38 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import ParameterError, VoteError, listed, suggest
+from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselError, listed, suggest
+from wiesel.explain import Explanation
 from wiesel.label_models import LabelModel
+from wiesel.label_models.base import (
+    fitted_label_model,
+    label_model_arrays,
+    label_model_values,
+    unfitted_label_model,
+)
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import FloatArray, class_prior
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.parameters import Parameterized
 from wiesel.registry import Method, Registry
+from wiesel.saving import write_folder
 from wiesel.threads import map_in_threads
+from wiesel.version import __version__
 from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = [
     "Balance",
+    "MultiLabelExplanation",
     "OneSided",
     "PerLabel",
     "check_directions",
     "fit_each",
     "label_balance",
+    "label_models_contents",
     "posteriors",
+    "restore_per_label",
+    "restored_label_models",
+    "save_per_label",
 ]
 
 Balance = Mapping[str, float] | None
@@ -172,7 +187,7 @@ class PerLabel(Parameterized):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as a folder; `wiesel.load_model` reads it."""
-        from wiesel.multilabel.storage import save_per_label
+        from wiesel.multilabel.label_models import save_per_label
 
         self.check_fitted()
         save_per_label(self, path)
@@ -274,3 +289,110 @@ def check_directions(votes: MultiLabelVotes, balance: npt.NDArray[np.float64]) -
             f'Give class_balance={{"{label}": 0.1}} with the share of items that have it, or a '
             f"labeling function that votes where it is {other}{how}."
         )
+
+
+@dataclass(frozen=True)
+class MultiLabelExplanation:
+    """The prediction for one item, and for each label which voter pushed it which way."""
+
+    item: object
+    labels: tuple[str, ...]
+    """The labels that are predicted."""
+    by_label: dict[str, Explanation]
+    """The explanation of every label as a binary task."""
+
+    def __str__(self) -> str:
+        parts = [self._headline(), *(_indented(str(own)) for own in self._shown().values())]
+        return "\n".join([*parts, *self._unvoted()])
+
+    def to_html(self) -> str:
+        """Return the explanation as an HTML fragment."""
+        parts = [own.to_html() for own in self._shown().values()]
+        unvoted = [f"<p>{html.escape(line)}</p>" for line in self._unvoted()]
+        head = f"<p><strong>{html.escape(self._headline())}</strong></p>"
+        return "".join([head, *parts, *unvoted])
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def _headline(self) -> str:
+        found = ", ".join(map(repr, self.labels)) or "none of the labels"
+        return f"Item {self.item} has {found}."
+
+    def _shown(self) -> dict[str, Explanation]:
+        """The labels that are predicted or voted on."""
+        return {k: own for k, own in self.by_label.items() if k in self.labels or own.pushes}
+
+    def _unvoted(self) -> list[str]:
+        silent = [
+            f"{label} {100 * own.end_proba[1]:.0f} %"
+            for label, own in self.by_label.items()
+            if label not in self._shown()
+        ]
+        return [f"Nobody voted on: {', '.join(silent)}."] if silent else []
+
+
+def _indented(lines: str) -> str:
+    return "\n".join(f"  {line}" for line in lines.splitlines())
+
+
+def save_per_label(model: "PerLabel", path: str | Path) -> None:
+    """Write the fitted label models of all labels as one folder."""
+    values, files = label_models_contents(model)
+    about = {
+        "wiesel": __version__,
+        "kind": "multilabel",
+        "class": "PerLabel",
+        "labels": list(model.labels_.names),
+        "voters": list(model.voters_),
+    }
+    write_folder(path, {**about, **values}, files)
+
+
+def label_models_contents(model: "PerLabel") -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the label model of every label as values, and their arrays as files."""
+    values = {
+        "label_model": label_model_values(model.label_model),
+        "label_models": {name: label_model_values(own) for name, own in model.models_.items()},
+    }
+    files = {
+        f"label{place}.safetensors": label_model_arrays(own)
+        for place, own in enumerate(model.models_.values())
+    }
+    return values, files
+
+
+def restore_per_label(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> "PerLabel":
+    """Return the label models that a folder describes."""
+    try:
+        labels = MultiLabelSpace(*manifest["labels"])
+        return restored_label_models(manifest, files, labels, tuple(manifest["voters"]))
+    except SavedModelError:
+        raise
+    # An edited manifest can be wrong in any way.
+    except (WieselError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise SavedModelError(f"The saved model is inconsistent: {error!r}.") from error
+
+
+def restored_label_models(
+    values: Mapping[str, Any],
+    files: Mapping[str, bytes],
+    labels: MultiLabelSpace,
+    voters: tuple[str, ...],
+) -> "PerLabel":
+    """Return the fitted label models of all labels, checked."""
+    from wiesel.multilabel.label_models import PerLabel
+
+    models: dict[str, LabelModel] = {}
+    for place, (label, own) in enumerate(values["label_models"].items()):
+        model = fitted_label_model(own, files[f"label{place}.safetensors"])
+        if model.labels_ != labels.binary(label) or not {*model.voters_} <= {*voters}:
+            raise SavedModelError(
+                f"The label model of {label!r} belongs to another label or other voters."
+            )
+        models[label] = model
+    if tuple(models) != labels.names:
+        raise SavedModelError("The saved model lacks the label model of a label.")
+    fitted = PerLabel(unfitted_label_model(values["label_model"]))
+    fitted.labels_, fitted.voters_, fitted.models_ = labels, voters, models
+    return fitted

@@ -14,8 +14,7 @@ from wiesel.analysis.table import Table, count, interval, percent, text
 from wiesel.errors import DataError, VoteError, listed
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace, as_indices
-from wiesel.row_ids import in_order_of
-from wiesel.tables import as_frame, require_columns
+from wiesel.tables import as_frame, in_order_of, require_columns
 from wiesel.vote_entries import Rows, item_ids, voter_names
 from wiesel.votes import VoteMatrix
 

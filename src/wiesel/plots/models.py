@@ -10,7 +10,7 @@ from wiesel.evaluation import Report
 from wiesel.evaluation.metrics import threshold_curve
 from wiesel.labels import ABSTAIN
 from wiesel.plots.drawing import COLORS, SOFT, add_legend, color_of, empty_figure
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

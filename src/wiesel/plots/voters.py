@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.analysis.agreement import pair_counts
-from wiesel.analysis.counts import class_counts, gold_counts, gold_indices, ratio
-from wiesel.analysis.summary import summarize
+from wiesel.analysis.summary import class_counts, gold_counts, gold_indices, ratio, summarize
 from wiesel.errors import DataError, ParameterError
 from wiesel.label_models import LabelModel
 from wiesel.labels import ABSTAIN

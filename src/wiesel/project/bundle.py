@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ __all__ = [
     "RowExplanation",
     "data_facts",
     "load_bundle",
+    "recorded_file",
     "save_bundle",
 ]
 
@@ -177,14 +179,24 @@ def data_facts(project: Any, splits: Mapping[str, Split]) -> dict[str, Any]:
     """Return the file, the number of rows and a fingerprint of every split, for the manifest."""
     facts = {}
     for name, split in splits.items():
-        file = getattr(project.data, name, None)
         columns = [(column, column_digest(split.rows[column])) for column in split.rows.columns]
         facts[name] = {
-            "file": None if file is None else str(project.path(file).resolve()),
+            "file": recorded_file(project, getattr(project.data, name, None)),
             "rows": len(split),
             "fingerprint": digest(columns, split.gold)[:16],
         }
     return facts
+
+
+def recorded_file(project: Any, file: str | None) -> str | None:
+    """Return how a manifest names a file of a project: from its folder.
+
+    A model goes to other people: no path in it may tell how the author's machine is set up.
+    """
+    if file is None or not Path(file).is_absolute():
+        return file
+    place, folder = Path(file).resolve(), project.folder.resolve()
+    return place.relative_to(folder).as_posix() if place.is_relative_to(folder) else place.name
 
 
 def save_bundle(
@@ -217,11 +229,13 @@ def load_bundle(path: FilePath, end_model: Any = None, *, taggers: bool = False)
     """Return a model and its features; no stored code is run.
 
     `end_model` is a module of the trained architecture; needed if the network is the user's own.
-    Taggers of spans, which read texts instead of rows, are refused unless `taggers`.
+    Taggers of spans, which read texts instead of rows, are refused unless `taggers`. In its
+    manifest, the project and its files are where they are on this machine, if they are found.
     """
     folder = Path(path)
     manifest, files = read_folder(folder)  # once: another run may replace it at any time
     model = restored(folder, manifest, files, end_model)
+    manifest = _with_places(manifest, folder)
     if not isinstance(model, EndToEndModel):
         raise SavedModelError(
             f"{path} holds a label model: it needs votes and cannot predict from rows."
@@ -236,3 +250,26 @@ def load_bundle(path: FilePath, end_model: Any = None, *, taggers: bool = False)
         if not isinstance(reference, dict):
             raise SavedModelError(f"{_REFERENCE} is not a JSON object.")
     return Bundle(model, None if reader is None else reader.features, manifest, reference)
+
+
+def _with_places(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Complete the paths in a manifest, if the model is still in a folder of its project.
+
+    Wiesel 0.1 wrote whole paths, which stay as they are.
+    """
+    name, data = manifest.get("project"), manifest.get("data")
+    if not isinstance(name, str) or Path(name).name != name:
+        return dict(manifest)
+    above = (parent / name for parent in folder.resolve().parents)
+    project = next((file for file in above if isfile(file)), None)
+    if project is None:
+        return dict(manifest)
+    found = {**manifest, "project": str(project)}
+    if isinstance(data, dict):
+        found["data"] = {
+            split: {**facts, "file": str(project.parent / facts["file"])}
+            if isinstance(facts, dict) and isinstance(facts.get("file"), str)
+            else facts
+            for split, facts in data.items()
+        }
+    return found

@@ -46,6 +46,8 @@ class ProjectKind(ABC):
     """The kind of task (`wiesel.tasks`)."""
     best_by: ClassVar[str]
     """The metric that decides which method is best."""
+    best_in_words: ClassVar[str]
+    """What that metric is called in a sentence."""
     items: ClassVar[str] = "items"
     """What the rows are called."""
     classes: ClassVar[str] = "labels"

@@ -10,21 +10,20 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis import Table
-from wiesel.analysis.counts import wilson_interval
+from wiesel.analysis.summary import wilson_interval
 from wiesel.evaluation import evaluate_presence
 from wiesel.guidance import Blame, LabelFacts, LFPreview, Suggestion
 from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.io import Split
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule
 from wiesel.multilabel import MultiLabelVotes
 from wiesel.multilabel.files import LoadedMultiLabelLFs
 from wiesel.project.label_views import LabelSetView, view_label_sets
 from wiesel.project.labels import answers_for
 from wiesel.project.lf_set import LFEntry
-from wiesel.project.run_views import Predictions, RowMarks
-from wiesel.project.runs import KeptRun
+from wiesel.project.runs import KeptRun, Predictions, RowMarks
 from wiesel.project.settings import ONE_LABEL, Project
 from wiesel.project.voting import VotesBySplit
 from wiesel.project.workspace import Workspace

@@ -26,9 +26,9 @@ from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.guidance.row_map import RowMap
 from wiesel.io import Split
 from wiesel.labels import ABSTAIN
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule
 from wiesel.project.rows import part_of
-from wiesel.project.run_views import Predictions, RowMarks
+from wiesel.project.runs import Predictions, RowMarks
 from wiesel.project.vectors import raw_inputs
 from wiesel.project.voting import VotesBySplit, votes_of_nobody
 from wiesel.project.workspace import Workspace

@@ -15,9 +15,8 @@ from wiesel.io import Snapshot, SnapshotStore
 from wiesel.io.files import content_of, read_text
 from wiesel.labels import LabelSpace
 from wiesel.lfs import LabelingFunction, PythonFunction
-from wiesel.lfs.function import as_lfs
+from wiesel.lfs.function import LabelRule, Rule, as_lfs
 from wiesel.lfs.loading import load_each_lf
-from wiesel.lfs.rules import LabelRule, Rule
 from wiesel.lfs.rules_file import read_off, with_off, with_rule, without_rule
 from wiesel.lfs.text_rules import Keywords
 from wiesel.multilabel.files import load_each_multilabel_lf
@@ -25,8 +24,7 @@ from wiesel.multilabel.functions import MultiLabelFunction, as_multilabel_lfs
 from wiesel.project.settings import ONE_LABEL, SEVERAL_LABELS, SPANS, Project, read_project
 from wiesel.saving import write_file
 from wiesel.spans.functions import PythonSpanFunction
-from wiesel.spans.loading import load_each_span_lf
-from wiesel.spans.patterns import as_span_functions
+from wiesel.spans.patterns import as_span_functions, load_each_span_lf
 
 __all__ = ["LFEntry", "LFSet"]
 

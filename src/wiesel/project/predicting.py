@@ -19,10 +19,10 @@ from wiesel.io import FilePath, explained, write_rows
 from wiesel.io.files import appearing_folder, content_of, table_format
 from wiesel.io.lenient import lenient_rows
 from wiesel.io.rows import matching_files, read_batches, write_lazy_rows
+from wiesel.lfs.batch import RowSource
 from wiesel.lfs.engines.pieces import Piece, cut, part_name
 from wiesel.lfs.engines.ray_engine import done_on_ray
 from wiesel.lfs.fingerprints import digest
-from wiesel.lfs.sources import RowSource
 from wiesel.progress import progress
 from wiesel.project.bundle import Bundle, load_bundle
 from wiesel.project.outputs import predicted_names, prediction_frame

@@ -123,6 +123,7 @@ def report_data(outcome: "Outcome") -> ReportData:
             data.project, [run.method for run in outcome.trained], "new.csv"
         ),
         settings=data.project.file.read_text(encoding="utf-8"),
+        verdict=outcome.headline,
     )
 
 
@@ -161,7 +162,7 @@ def _summary(outcome: "Outcome") -> list[str]:
     if is_classifier(main.model.end_model):  # type: ignore[attr-defined]
         return sentences
     if "score" not in chosen:
-        sentences.append("Without dev rows no epoch could be selected, so the last one was kept.")
+        sentences.append("No rows were held out to choose an epoch: each network kept its last.")
     elif isinstance(chosen["epoch"], list):
         epochs = _flat(chosen["epoch"])
         first, last = min(epochs), max(epochs)
@@ -257,16 +258,16 @@ def _curves(records: Sequence[dict[str, Any]], prefix: str) -> list[Curve]:
 
 def _paired(outcome: "Outcome") -> str:
     if outcome.paired is None:
-        return outcome.verdict
+        return ""
     paired, method = outcome.paired, outcome.main.method
     difference = paired.differences["accuracy"]
     return (
-        f"{outcome.verdict} Compared with an end model trained on the majority vote: only "
-        f"{method} is right on {paired.only_first:,} items, only the majority vote on "
-        f"{paired.only_second:,}. The difference in accuracy is {100 * difference:+.1f} points "
-        f"(95 % interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}, McNemar p = "
+        f"Compared with an end model trained on the majority vote: only {method} is right on "
+        f"{paired.only_first:,} items, only the majority vote on {paired.only_second:,}. The "
+        f"difference in accuracy is {100 * difference:+.1f} points (95 % interval "
+        f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}, McNemar p = "
         f"{paired.p_value:.3g})."
-    ).lstrip()
+    )
 
 
 def _threshold_curve(outcome: "Outcome") -> ThresholdCurve | None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis import Table
-from wiesel.analysis.counts import wilson_interval
+from wiesel.analysis.summary import wilson_interval
 from wiesel.analysis.table import UNKNOWN
 from wiesel.errors import ParameterError
 from wiesel.features import TextFeatures
@@ -18,11 +18,10 @@ from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.guidance.row_map import RowMap, map_rows
 from wiesel.io import Split
 from wiesel.labels import ABSTAIN, as_indices
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule
 from wiesel.project.label_views import SpanView, places_of_spans, view_spans
 from wiesel.project.lf_set import LFEntry
-from wiesel.project.run_views import Predictions, RowMarks
-from wiesel.project.runs import KeptRun
+from wiesel.project.runs import KeptRun, Predictions, RowMarks
 from wiesel.project.workspace import Workspace
 from wiesel.spans import Documents, Span, SpanLabels, TokenVotes, apply_span_lfs
 from wiesel.spans.patterns import as_span_functions

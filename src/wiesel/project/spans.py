@@ -22,11 +22,10 @@ from wiesel.errors import (
     listed,
     warn_user,
 )
-from wiesel.gold import Gold
 from wiesel.io import FilePath, Split, existing_file, explained
 from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
-from wiesel.project.bundle import Bundle
+from wiesel.project.bundle import Bundle, recorded_file
 from wiesel.project.kinds import OneItem, ProjectKind
 from wiesel.project.labels import OF_WORKBENCH, labeled_gold, missing_dev_labels
 from wiesel.project.reporting import paragraphs, reproduce, training
@@ -49,7 +48,8 @@ from wiesel.spans import (
     voter_table,
     write_doccano,
 )
-from wiesel.spans.decoding import spans_of_proba
+from wiesel.spans.documents import spans_of_proba
+from wiesel.tables import Gold
 from wiesel.tasks import SpansTask
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class SpansProject(ProjectKind):
 
     task = SpansTask.kind
     best_by = "span_f1"
+    best_in_words = "F1 of exact spans"
     items = "documents"
     networks = 1
 
@@ -217,7 +218,7 @@ class SpansProject(ProjectKind):
         files = {name: getattr(source, name, None) for name in data.splits}
         return {
             name: {
-                "file": None if file is None else str(data.project.path(file).resolve()),
+                "file": recorded_file(data.project, file),
                 "rows": len(own),
                 "fingerprint": digest(_content(own), data.truth.get(name))[:16],
             }

@@ -19,7 +19,6 @@ from wiesel.end_to_end.plan import votes_fingerprint
 from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import SavedModelError
 from wiesel.evaluation.comparison import without_labels
-from wiesel.gold import RANDOM, Gold
 from wiesel.label_models import LabelModel
 from wiesel.lfs.fingerprints import digest
 from wiesel.nn.encoders import EncoderLayers
@@ -29,6 +28,7 @@ from wiesel.project.kinds import ProjectKind, kind_of
 from wiesel.project.settings import Project, located, option_tables
 from wiesel.project.vectors import Vectors, taken
 from wiesel.saving import write_file
+from wiesel.tables import RANDOM, Gold
 from wiesel.tasks import OneLabelTask, Task, task_of
 from wiesel.training.history import watching
 from wiesel.version import __version__

@@ -15,7 +15,7 @@ import polars as pl
 
 from wiesel.aggregate import Aggregation
 from wiesel.analysis import Table, summarize
-from wiesel.analysis.finding import finding_frame
+from wiesel.analysis.findings import finding_frame
 from wiesel.errors import FeatureError
 from wiesel.evaluation import evaluate_proba
 from wiesel.evaluation.intervals import paired_interval
@@ -43,7 +43,7 @@ from wiesel.guidance.suggesting import text_column_of
 from wiesel.guidance.terms import distinctive_terms
 from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule
 from wiesel.lfs.text_rules import Keywords
 from wiesel.progress import listening
 from wiesel.project.insights import (
@@ -55,8 +55,7 @@ from wiesel.project.kept_values import KeptValues
 from wiesel.project.labels import answers_for, label_store, labeled_gold
 from wiesel.project.lf_set import LFEntry, LFSet
 from wiesel.project.rows import ProjectRows, read_splits, refuse_several_labels
-from wiesel.project.run_views import Predictions, RowMarks, view_run
-from wiesel.project.runs import KeptRun
+from wiesel.project.runs import KeptRun, Predictions, RowMarks, view_run
 from wiesel.project.settings import SEVERAL_LABELS, SPANS, Project, read_project
 from wiesel.project.vectors import check_inputs, make_vectors
 from wiesel.project.voting import VotesBySplit, cast_enabled, cast_votes

@@ -110,8 +110,10 @@ def _cell(column: TableColumn, row: Row, first: bool) -> str:
     if column.key is not None:
         value = column.key(row)
         key = f' data-key="{"" if value is None else f"{value:.6g}"}"'
+    # On a phone a row is a card, and each cell says what it is.
+    title = "" if first else f' data-title="{escape(column.header)}"'
     opening, closing = ('<th scope="row"', "</th>") if first else ("<td", "</td>")
-    return f'{opening} class="{column.style}"{key}>{column.cell(row)}{closing}'
+    return f'{opening} class="{column.style}"{key}{title}>{column.cell(row)}{closing}'
 
 
 @dataclass(frozen=True)

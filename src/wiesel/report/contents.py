@@ -122,7 +122,7 @@ class ReportData:
     report: Report | None = None
     """The metrics of the main method."""
     paired: str = ""
-    """Sentences that compare the main method with the labels alone, and with the majority vote."""
+    """A sentence that compares the main method with the majority vote."""
     curve: ThresholdCurve | None = None
     threshold: float | None = None
     references: Mapping[str, Report] = field(default_factory=dict)
@@ -143,3 +143,5 @@ class ReportData:
     """Commands, one per line."""
     settings: str = ""
     """The project file."""
+    verdict: str = ""
+    """What a reader has to know first; above everything else."""

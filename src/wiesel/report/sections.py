@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -42,6 +43,10 @@ _SHOWN = 8
 _MANY_CLASSES = 20
 _FIGURES = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC"}
 _MANY_SLICES = 8
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 
 def sections(data: ReportData) -> dict[str, str]:
@@ -55,7 +60,6 @@ def sections(data: ReportData) -> dict[str, str]:
         "Slices": slices(data),
         "Errors": errors(data),
         "Where end model and votes disagree": disagreements(data),
-        "Which voters agree": _agreement(data),
         "Training": _training(data),
         "How to reproduce": _reproduce(data),
     }
@@ -112,6 +116,7 @@ def _voters(data: ReportData) -> str:
         f"<p>{escape(data.voter_caption)} Click a header to sort.</p>"
         + filter_field("voter-table", "a voter or a class")
         + sortable_table("voter-table", columns, rows)
+        + _agreement(data)
     )
 
 
@@ -143,7 +148,7 @@ def _findings(data: ReportData) -> str:
 def _agreement(data: ReportData) -> str:
     if data.agreement is None or len(data.agreement_names) < 2:
         return ""
-    return charts.heat_map(data.agreement_names, data.agreement)
+    return "<h3>Which voters agree</h3>" + charts.heat_map(data.agreement_names, data.agreement)
 
 
 def _training(data: ReportData) -> str:
@@ -445,11 +450,13 @@ def write_report(data: ReportData, path: FilePath) -> None:
 
 def report_html(data: ReportData) -> str:
     """Return a report as an HTML page; every name and text in it is escaped."""
-    return whole_page(data.title, sections(data))
+    return whole_page(data.title, sections(data), data.verdict)
 
 
-def whole_page(title: str, shown: Mapping[str, str]) -> str:
+def whole_page(title: str, shown: Mapping[str, str], verdict: str = "") -> str:
     """Return a page of sections (HTML by title) that needs no network; empty ones are left out.
+
+    `verdict` is what a reader has to know first. The page also says on which day it was written.
 
     >>> "<h2>Workers</h2>" in whole_page("Answers", {"Workers": "<p>None.</p>", "Items": ""})
     True
@@ -461,6 +468,7 @@ def whole_page(title: str, shown: Mapping[str, str]) -> str:
     ]
     style, script = _resource("page.css"), _resource("sorting.js") + _resource("threshold.js")
     links = "".join(f'<a href="#{anchor}">{escape(name)}</a>' for anchor, name, _ in parts)
+    first = f'<p class="verdict">{escape(verdict)}</p>' if verdict else ""
     main = "".join(
         f'<section id="{anchor}"><h2>{escape(name)}</h2>{body}</section>'
         for anchor, name, body in parts
@@ -470,9 +478,18 @@ def whole_page(title: str, shown: Mapping[str, str]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f"<title>{escape(title)} \N{MIDDLE DOT} Wiesel</title><style>{style}</style></head>\n"
-        f'<body><header><h1>{escape(title)}</h1><nav aria-label="Sections">{links}</nav></header>'
-        f"<main>{main}</main><footer>Written by Wiesel {__version__}.</footer>"
+        f"<body><header><h1>{escape(title)}</h1>{first}"
+        f'<p class="written">{_today()}, Wiesel {__version__}</p>'
+        f'<nav aria-label="Sections">{links}</nav></header><main>{main}</main>'
         f"<script>{script}</script></body></html>\n"
+    )
+
+
+def _today() -> str:
+    """Return the day in words that no locale changes and nobody reads as another day."""
+    day = date.today()
+    return (
+        f'<time datetime="{day.isoformat()}">{day.day} {_MONTHS[day.month - 1]} {day.year}</time>'
     )
 
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from wiesel.errors import ParameterError, VoteError, listed
 from wiesel.lfs.failures import Failure
-from wiesel.row_ids import in_order_of
 from wiesel.spans.documents import Document, Documents
 from wiesel.spans.reading import runs_of_spans, without_overlaps
 from wiesel.spans.tags import OUTSIDE, Runs, Span, SpanLabels
+from wiesel.tables import in_order_of
 
 __all__ = [
     "GivenSpans",

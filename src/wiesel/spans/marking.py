@@ -8,10 +8,10 @@ from itertools import accumulate
 from typing import Any
 
 from wiesel.errors import DataError
-from wiesel.row_ids import in_order_of
 from wiesel.spans.reading import runs_of_spans
 from wiesel.spans.tags import OUTSIDE, Span
 from wiesel.spans.votes import TokenVotes
+from wiesel.tables import in_order_of
 
 __all__ = ["MarkedText", "SpanExplanation", "explain_spans", "spans_page"]
 

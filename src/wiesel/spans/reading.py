@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import VoteError, listed, suggest
-from wiesel.row_ids import in_order_of
 from wiesel.spans.tags import Runs
+from wiesel.tables import in_order_of
 
 if TYPE_CHECKING:
     from wiesel.spans.documents import Documents

@@ -1,18 +1,18 @@
-"""What a task asks of an item, and all that depends on it: the interface of every kind of task."""
+"""The interface of every kind of task, and what all tasks share: merging copies of voters."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from wiesel.errors import Advice, Argument, FeatureError, ParameterError, SavedModelError
+from wiesel.errors import Advice, Argument, FeatureError, ParameterError, SavedModelError, suggest
 from wiesel.label_models import LabelModel
 from wiesel.training import History, Inputs, Objective, Validation, as_inputs
 from wiesel.training.inputs import as_batch
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = [
     "NEEDS_VALIDATION",
@@ -23,7 +23,12 @@ __all__ = [
     "checked_copies",
     "checked_number",
     "checked_weights",
+    "find_copies",
+    "merge_copies",
     "originals_of",
+    "stored_task",
+    "task_of",
+    "task_of_votes",
 ]
 
 NEEDS_VALIDATION = (
@@ -40,6 +45,15 @@ Array = npt.NDArray[np.float64]
 FitLabelModel = Callable[[Any, Any, "Array | None"], tuple[LabelModel, Array]]
 """Fits a copy of a label model on the one `VoteMatrix` of a plan, given P(class) if it is known.
 Returns it and its soft labels."""
+_KINDS: "list[type[Task]]" = []
+_MOST_VOTERS = 3_000
+"""The most voters for which all pairs are compared."""
+_MOST_ITEMS = 2_000
+"""The most items on which voters are compared."""
+_ALIKE = 0.9
+"""Copies share at least this part of their votes for each class."""
+_DOUBT = 2.0
+"""Pseudo-votes of each class that count as different, because few votes prove nothing."""
 
 
 class Combined(NamedTuple):
@@ -61,6 +75,10 @@ class Task(ABC):
 
     kind: ClassVar[str]
     """The name of the kind in saved models and messages."""
+    label_type: ClassVar[type]
+    """The type of its labels, by which `task_of` finds the kind."""
+    votes_type: ClassVar[type] = VoteMatrix
+    """The type of the votes on its items."""
     output: ClassVar[str]
     """What a network returns a logit for: a class, a label."""
     learns_gold: ClassVar[bool] = True
@@ -77,6 +95,17 @@ class Task(ABC):
 
     def __init__(self, labels: Any) -> None:
         self.labels = labels
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "label_type" in vars(cls):
+            # The last comes first: the labels of a kind may be a refinement of another's.
+            _KINDS.insert(0, cls)
+
+    @classmethod
+    def stored(cls, names: Any, ordered: bool) -> Self:
+        """Return the task whose labels have these names."""
+        return cls(cls.label_type(*names, ordered=ordered))
 
     @property
     @abstractmethod
@@ -362,6 +391,31 @@ class Task(ABC):
         """Return the stored weights of a committee's members, checked."""
 
 
+def task_of(labels: Any) -> Task:
+    """Return the task of these labels.
+
+    >>> from wiesel import MultiLabelSpace
+    >>> task_of(MultiLabelSpace("sports", "politics")).kind
+    'several labels'
+    """
+    return next(kind for kind in _KINDS if isinstance(labels, kind.label_type))(labels)
+
+
+def task_of_votes(votes: Any) -> Task:
+    """Return the task that votes are for; refuse what are no votes."""
+    if not isinstance(votes, tuple(kind.votes_type for kind in _KINDS)):
+        require_votes(votes)
+    return task_of(votes.labels)
+
+
+def stored_task(kind: Any, names: Any, *, ordered: bool = False) -> Task:
+    """Return the task of a saved model, from its kind and the names of its labels."""
+    kinds = {each.kind: each for each in reversed(_KINDS)}
+    if kind not in kinds:
+        raise SavedModelError(f"There is no kind of task {kind!r:.60}. {suggest(kind, kinds)}")
+    return kinds[kind].stored(names, ordered)
+
+
 def originals_of(voters: Sequence[str], copies: Mapping[str, str]) -> npt.NDArray[np.int64]:
     """Return the position of the voter that each voter copies, or its own."""
     position = {name: index for index, name in enumerate(voters)}
@@ -389,3 +443,62 @@ def checked_number(value: Any) -> float:
     if not is_number or not np.isfinite(value):
         raise SavedModelError(f"The saved threshold is no number: {value!r:.60}.")
     return float(value)
+
+
+def find_copies(votes: VoteMatrix) -> npt.NDArray[np.int64]:
+    """Return for every voter the first voter that it copies, or itself if it is no copy.
+
+    Copies agree on each class that either votes for; two accurate voters need not.
+
+    >>> copied = VoteMatrix.from_dense([[0, 1, 1]] * 500 + [[1, 0, 0]] * 400, ["no", "yes"])
+    >>> find_copies(copied)
+    array([0, 1, 1])
+    """
+    original = np.arange(votes.n_voters)
+    if votes.n_voters > _MOST_VOTERS:
+        return original
+    alike = _alikeness(votes) >= _ALIKE
+    for voter in range(1, votes.n_voters):
+        earlier = np.flatnonzero(alike[voter, :voter] & (original[:voter] == np.arange(voter)))
+        if len(earlier):
+            original[voter] = earlier[0]
+    return original
+
+
+def merge_copies(votes: VoteMatrix, original: npt.NDArray[np.int64]) -> VoteMatrix:
+    """Return the votes with copies merged into one voter; its own vote has priority.
+
+    >>> copied = VoteMatrix.from_dense([[0, 1, -1], [1, -1, 0]], ["no", "yes"], ["a", "b", "c"])
+    >>> merged = merge_copies(copied, np.array([0, 1, 1]))
+    >>> merged.voters, merged.dense().tolist()
+    (('a', 'b'), [[0, 1], [1, 0]])
+    """
+    kept, position = np.unique(original, return_inverse=True)
+    if len(kept) == votes.n_voters:
+        return votes
+    cell = votes.item_index * len(kept) + position[votes.voter_index]
+    cells, first = np.unique(cell, return_index=True)
+    return VoteMatrix(
+        np.searchsorted(cells, np.arange(votes.n_items + 1) * len(kept)),
+        (cells % len(kept)).astype(votes.voter_index.dtype),
+        votes.class_index[first],
+        votes.labels,
+        tuple(votes.voters[voter] for voter in kept),
+        votes.ids,
+        None if votes.distribution is None else votes.distribution[first],
+    )
+
+
+def _alikeness(votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    """The share of equal votes of any two voters, as the minimum over classes."""
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(votes.covered))[:_MOST_ITEMS]
+    one_hot = votes.one_hot()[np.sort(rows)]
+    smallest = np.ones((votes.n_voters, votes.n_voters))
+    for c in range(votes.n_classes):
+        own = one_hot[:, c :: votes.n_classes]
+        both = (own.T @ own).toarray().astype(np.float64)
+        most = np.maximum.outer(both.diagonal(), both.diagonal())
+        # A class that neither votes for carries no information.
+        share = np.where(most > 0, both / (most + _DOUBT), 1.0)
+        np.minimum(smallest, share, out=smallest)
+    return smallest

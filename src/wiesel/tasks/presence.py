@@ -1,4 +1,4 @@
-"""Networks with an output for each label: what trains them, and their average.
+"""Networks with an output for each label: what trains and validates them, and their average.
 
 Logits are (n_items, 2, n_labels): absent, present; a stack has a first dimension of members.
 `known` marks the cells that enter the loss: the labels of an item with a vote, and all items for
@@ -6,6 +6,8 @@ labels on which abstaining counts too.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +15,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from wiesel.evaluation import supported_threshold
+from wiesel.evaluation.metrics import roc_auc
+from wiesel.label_sets import Presence
 from wiesel.nn.end_models import logits_of
-from wiesel.training import Batch, Objective, Record, TrainingData
+from wiesel.training import Batch, Objective, Record, TrainingData, Validation
 from wiesel.training.inputs import Batchable
+from wiesel.training.loop import ENOUGH_GOLD, predict_logits
 from wiesel.training.objective import rows_of
 
-__all__ = ["LabelEnsemble", "PresenceLogits", "SoftPresenceObjective", "presence_loss"]
+__all__ = [
+    "LabelEnsemble",
+    "MultiLabelValidation",
+    "PresenceLogits",
+    "SoftPresenceObjective",
+    "presence_loss",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -125,3 +137,74 @@ class LabelEnsemble(nn.Module):
         shares = shares.to(logits.device).unsqueeze(1)
         present = torch.logsumexp(logsigmoid(logits) + shares, dim=0)
         return (present - torch.logsumexp(logsigmoid(-logits) + shares, dim=0)).to(logits.dtype)
+
+
+@dataclass(frozen=True)
+class MultiLabelValidation(Validation):
+    """Held-out items with gold labels; the score of an epoch is the labels' mean ROC-AUC."""
+
+    presence: Presence
+    """(n_items, n_labels): 1, 0, or -1 if unknown."""
+
+    def of_rows(self, rows: npt.NDArray[np.int64]) -> Self:
+        """Return some of the items."""
+        return replace(super().of_rows(rows), presence=self.presence[rows])
+
+    @property
+    def judged(self) -> list[int]:
+        """The labels that some of the items have and others do not."""
+        known = [self.presence[:, k][self.presence[:, k] >= 0] for k in range(self.n_classes)]
+        return [k for k, own in enumerate(known) if 0 < own.sum() < len(own)]
+
+    def of_label(self, place: int) -> Validation:
+        """Return the gold of one label, on the items where it is known."""
+        gold = self.presence[:, place]
+        return Validation(self.inputs, gold[gold >= 0], 2)
+
+    @property
+    def labels_given(self) -> Presence:
+        """The gold labels of all items: (n_items, n_labels)."""
+        return self.presence
+
+    @property
+    def can_choose(self) -> bool:
+        """Whether the items can tell epochs apart: enough of them, and a label to judge."""
+        return len(self.presence) >= ENOUGH_GOLD and bool(self.judged)
+
+    @property
+    def metric(self) -> str:
+        """The metric of `score`."""
+        return "mean_auc" if self.judged else "accuracy"
+
+    def proba_by(self, module: nn.Module) -> Array:
+        """Return P(present) by a network: (n_items, n_labels)."""
+        from scipy.special import expit
+
+        return np.asarray(expit(predict_logits(module, self.inputs).double().numpy()))
+
+    def score(self, proba: Array) -> float:
+        """Return the score of P(present), or of P(absent, present): (n_items, 2, n_labels)."""
+        present = proba if proba.ndim == 2 else proba[:, 1]
+        known = self.presence >= 0
+        if not self.judged:
+            right = (present >= 0.5) == (self.presence == 1)
+            return float(right[known].mean()) if known.any() else 0.0
+        areas = []
+        for k in self.judged:
+            own = present[known[:, k], k]
+            areas.append(roc_auc(self.presence[known[:, k], k], np.stack([1 - own, own], axis=1)))
+        return float(np.mean(areas))
+
+    def log_loss(self, proba: Array) -> float:
+        """Return the mean negative log-probability of the known gold labels."""
+        known = self.presence >= 0
+        own = np.where(self.presence == 1, proba, 1 - proba)[known]
+        return float(-np.log(np.maximum(own, 1e-6)).mean()) if known.any() else float("nan")
+
+    def best_threshold(self, proba: Array) -> Array:
+        """Return the threshold of every label that gold supports; 1/2 if it cannot judge it."""
+        found = np.full(self.n_classes, 0.5)
+        for k in self.judged:
+            known = self.presence[:, k] >= 0
+            found[k] = supported_threshold(proba[known, k], self.presence[known, k])
+        return found

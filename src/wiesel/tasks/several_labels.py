@@ -2,24 +2,33 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, listed
-from wiesel.evaluation import supported_threshold
-from wiesel.evaluation.metrics import roc_auc
 from wiesel.label_models import LabelModel
-from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.label_sets import MultiLabelSpace, Presence
 from wiesel.labels import ABSTAIN, class_prior
-from wiesel.multilabel.explaining import MultiLabelExplanation
-from wiesel.multilabel.label_models import PerLabel, fit_each, label_balance
-from wiesel.multilabel.storage import label_models_contents, restored_label_models
+from wiesel.multilabel.label_models import (
+    MultiLabelExplanation,
+    PerLabel,
+    fit_each,
+    label_balance,
+    label_models_contents,
+    restored_label_models,
+)
 from wiesel.multilabel.votes import MultiLabelVotes
-from wiesel.tasks.base import NEEDS_VALIDATION, Array, FitLabelModel, Task
+from wiesel.tasks.base import (
+    NEEDS_VALIDATION,
+    Array,
+    FitLabelModel,
+    Task,
+    find_copies,
+    merge_copies,
+)
 from wiesel.tasks.one_label import (
     VoteEffects,
     chosen_class_balance,
@@ -28,12 +37,16 @@ from wiesel.tasks.one_label import (
     mean_effects,
     proba_of_votes,
 )
-from wiesel.tasks.presence import LabelEnsemble, PresenceLogits, SoftPresenceObjective
+from wiesel.tasks.presence import (
+    LabelEnsemble,
+    MultiLabelValidation,
+    PresenceLogits,
+    SoftPresenceObjective,
+)
 from wiesel.training import History, Inputs, Objective, Validation
-from wiesel.training.validation import ENOUGH_GOLD, predict_logits
 from wiesel.votes import VoteMatrix
 
-__all__ = ["MultiLabelValidation", "OneLabel", "SeveralLabelsTask"]
+__all__ = ["OneLabel", "SeveralLabelsTask"]
 
 _FEW = 10
 """With fewer gold items with a label, or without it, its logit is not calibrated."""
@@ -52,6 +65,8 @@ class SeveralLabelsTask(Task):
     """
 
     kind = "several labels"
+    label_type = MultiLabelSpace
+    votes_type = MultiLabelVotes
     output = "label"
     refused_layers = (nn.Sigmoid, nn.Softmax, nn.LogSoftmax)
     labels: MultiLabelSpace
@@ -447,77 +462,6 @@ class SeveralLabelsTask(Task):
             mean = replace(mean, members=tuple(view for view in mean.members if view.weight > 0))
             own, aliases = first[label][0], copies.get(label)
             found[label] = _of_copies(votes[label], own, mean, aliases) if aliases else (own, mean)
-        return found
-
-
-@dataclass(frozen=True)
-class MultiLabelValidation(Validation):
-    """Held-out items with gold labels; the score of an epoch is the labels' mean ROC-AUC."""
-
-    presence: Presence
-    """(n_items, n_labels): 1, 0, or -1 if unknown."""
-
-    def of_rows(self, rows: npt.NDArray[np.int64]) -> Self:
-        """Return some of the items."""
-        return replace(super().of_rows(rows), presence=self.presence[rows])
-
-    @property
-    def judged(self) -> list[int]:
-        """The labels that some of the items have and others do not."""
-        known = [self.presence[:, k][self.presence[:, k] >= 0] for k in range(self.n_classes)]
-        return [k for k, own in enumerate(known) if 0 < own.sum() < len(own)]
-
-    def of_label(self, place: int) -> Validation:
-        """Return the gold of one label, on the items where it is known."""
-        gold = self.presence[:, place]
-        return Validation(self.inputs, gold[gold >= 0], 2)
-
-    @property
-    def labels_given(self) -> Presence:
-        """The gold labels of all items: (n_items, n_labels)."""
-        return self.presence
-
-    @property
-    def can_choose(self) -> bool:
-        """Whether the items can tell epochs apart: enough of them, and a label to judge."""
-        return len(self.presence) >= ENOUGH_GOLD and bool(self.judged)
-
-    @property
-    def metric(self) -> str:
-        """The metric of `score`."""
-        return "mean_auc" if self.judged else "accuracy"
-
-    def proba_by(self, module: nn.Module) -> Array:
-        """Return P(present) by a network: (n_items, n_labels)."""
-        from scipy.special import expit
-
-        return np.asarray(expit(predict_logits(module, self.inputs).double().numpy()))
-
-    def score(self, proba: Array) -> float:
-        """Return the score of P(present), or of P(absent, present): (n_items, 2, n_labels)."""
-        present = proba if proba.ndim == 2 else proba[:, 1]
-        known = self.presence >= 0
-        if not self.judged:
-            right = (present >= 0.5) == (self.presence == 1)
-            return float(right[known].mean()) if known.any() else 0.0
-        areas = []
-        for k in self.judged:
-            own = present[known[:, k], k]
-            areas.append(roc_auc(self.presence[known[:, k], k], np.stack([1 - own, own], axis=1)))
-        return float(np.mean(areas))
-
-    def log_loss(self, proba: Array) -> float:
-        """Return the mean negative log-probability of the known gold labels."""
-        known = self.presence >= 0
-        own = np.where(self.presence == 1, proba, 1 - proba)[known]
-        return float(-np.log(np.maximum(own, 1e-6)).mean()) if known.any() else float("nan")
-
-    def best_threshold(self, proba: Array) -> Array:
-        """Return the threshold of every label that gold supports; 1/2 if it cannot judge it."""
-        found = np.full(self.n_classes, 0.5)
-        for k in self.judged:
-            known = self.presence[:, k] >= 0
-            found[k] = supported_threshold(proba[known, k], self.presence[known, k])
         return found
 
 

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from wiesel.errors import FeatureError, ParameterError, SavedModelError
 from wiesel.label_models import LabelModel, MajorityVote
-from wiesel.label_models.copies import find_copies, merge_copies
-from wiesel.label_models.storage import (
+from wiesel.label_models.base import (
     fitted_label_model,
     label_model_arrays,
     label_model_values,
@@ -22,13 +21,14 @@ from wiesel.label_models.storage import (
 from wiesel.labels import LabelSpace, checked_proba
 from wiesel.nn import soft_cross_entropy
 from wiesel.nn.end_models import Ensemble, logits_of
-from wiesel.spans.decoding import (
+from wiesel.spans.documents import (
+    Document,
+    Documents,
     outside_where_silent,
     reads_sequences,
     spans_of_proba,
     token_soft_labels,
 )
-from wiesel.spans.documents import Document, Documents
 from wiesel.spans.hidden_markov import HiddenMarkov
 from wiesel.spans.marking import MarkedText, explain_spans
 from wiesel.spans.metrics import evaluate_spans
@@ -40,12 +40,14 @@ from wiesel.tasks.base import (
     Task,
     checked_copies,
     checked_weights,
+    find_copies,
+    merge_copies,
     originals_of,
 )
 from wiesel.training import Batch, History, Inputs, Objective, Record, TrainingData, Validation
 from wiesel.training.inputs import as_inputs
+from wiesel.training.loop import ENOUGH_GOLD, predict_logits, proba_of
 from wiesel.training.token_inputs import TokenInputs
-from wiesel.training.validation import ENOUGH_GOLD, predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["SpanValidation", "SpansTask", "TokenLogits", "tokens_of"]
@@ -64,10 +66,17 @@ class SpansTask(Task):
     """
 
     kind = "spans"
+    label_type = SpanLabels
+    votes_type = TokenVotes
     output = "tag"
     learns_gold = False
     logits_axes = "items, tokens"
     labels: SpanLabels
+
+    @classmethod
+    def stored(cls, names: Any, ordered: bool) -> Self:
+        """Return the task whose labels have these names; an order has no meaning for spans."""
+        return cls(SpanLabels(tuple(names)))
 
     @property
     def tags(self) -> LabelSpace:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import assert_all_finite, column_or_1d
 from wiesel.end_to_end import EndToEndModel, Supervised
 from wiesel.label_models import LabelModel
 from wiesel.nn import Linear
-from wiesel.testing.contract import ContractError
+from wiesel.testing.modules import ContractError
 from wiesel.training import seeded
 from wiesel.votes import VoteMatrix
 

@@ -4,11 +4,10 @@ from wiesel.nn.stacking import seeded
 from wiesel.training.batches import Batch, Payload, TrainingData
 from wiesel.training.history import History
 from wiesel.training.inputs import Inputs, as_inputs
-from wiesel.training.loop import train, train_together
+from wiesel.training.loop import Validation, train, train_together
 from wiesel.training.objective import Objective, Record, TrainingHooks, TrainOptions, cosine
 from wiesel.training.ray_train import RayTrain
 from wiesel.training.token_inputs import TokenInputs
-from wiesel.training.validation import Validation
 
 __all__ = [
     "Batch",

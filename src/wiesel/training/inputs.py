@@ -17,8 +17,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 from wiesel.errors import FeatureError, listed
 from wiesel.io.dataset import Dataset as LoadedDataset
 from wiesel.io.dataset import Split
-from wiesel.row_ids import in_order_of
 from wiesel.spans.documents import Documents
+from wiesel.tables import in_order_of
 from wiesel.threads import one_thread
 from wiesel.training.token_inputs import TokenInputs
 from wiesel.votes import VoteMatrix

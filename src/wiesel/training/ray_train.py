@@ -8,7 +8,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,18 +16,70 @@ from typing import Any
 
 import torch
 
-from wiesel.errors import FeatureError, MissingExtraError, ParameterError, TrainingError
+from wiesel.errors import (
+    FeatureError,
+    MissingExtraError,
+    ParameterError,
+    TrainingError,
+    WieselError,
+)
 from wiesel.io.ray_session import Mailbox, load_ray, ray_session
 from wiesel.nn.stacking import RandomStreams, stack_modules
 from wiesel.parameters import check_number
-from wiesel.training.engines import TrainingJob
-from wiesel.training.history import History, progress_bar
-from wiesel.training.ray_worker import train_part
+from wiesel.training.history import History, progress_bar, watching
+from wiesel.training.loop import TrainingJob, run
+from wiesel.training.parts import PartState, PeerLost, Worker, state_of_part
 
-__all__ = ["RayTrain"]
+__all__ = ["RayTrain", "train_part"]
 
 _POLL_SECONDS = 0.2
 """Seconds between two checks of the workers' progress."""
+
+
+def train_part(config: dict[str, Any]) -> None:
+    """Train as one of several workers; the leading worker stores the result."""
+    import ray
+    import torch.distributed as dist
+
+    mailbox = config["mailbox"]
+    if ray.get(mailbox.refusal.remote()) is not None:
+        return
+
+    def tell(record: Mapping[str, Any]) -> None:
+        if ray.get(mailbox.tell.remote(record)):
+            raise KeyboardInterrupt
+
+    try:
+        job: TrainingJob = ray.get(config["job"][0])
+        worker = Worker(dist.group.WORLD, dist.get_rank(), dist.get_world_size())
+        with watching(tell):
+            state = state_of_part(job, worker).resumed(job.fingerprint)
+            _tell_what_is_missing(state, mailbox)
+            histories = run(state, job.data, job.validation, job.fingerprint)
+        if worker.leads:
+            weights = [objective.state_dict() for objective in job.objectives]
+            # As bytes, because the process of the mailbox would load torch for tensors.
+            result = ray.cloudpickle.dumps({"histories": histories, "weights": weights})
+            ray.get(mailbox.keep.remote(result))
+    except PeerLost:
+        raise
+    except WieselError as error:
+        ray.get(mailbox.refuse.remote(error))
+        raise
+    except Exception as error:
+        failure = TrainingError(f"A worker failed: {type(error).__name__}: {error}")
+        ray.get(mailbox.refuse.remote(failure))
+        raise
+
+
+def _tell_what_is_missing(state: PartState, mailbox: Any) -> None:
+    """Report epochs that only the checkpoint has: the leader was lost before it reported them."""
+    import ray
+
+    if state.worker.leads:
+        n_sent = ray.get(mailbox.begin.remote(state.epochs_done))
+        for record in state.mean_records()[n_sent:]:
+            ray.get(mailbox.tell.remote(record))
 
 
 @dataclass(frozen=True, kw_only=True)

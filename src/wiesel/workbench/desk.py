@@ -18,8 +18,7 @@ from wiesel.io import FilePath
 from wiesel.labels import ABSTAIN
 from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.rows import positions
-from wiesel.project.run_views import Predictions
-from wiesel.project.runs import KeptRun, kept_runs
+from wiesel.project.runs import KeptRun, Predictions, kept_runs
 from wiesel.project.settings import Project, in_project_words
 from wiesel.project.workspace import Workspace, open_workspace
 from wiesel.saving import write_json

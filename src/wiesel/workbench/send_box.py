@@ -14,7 +14,7 @@ from wiesel.io import write_predictions
 from wiesel.labels import ABSTAIN
 from wiesel.project.settings import SEVERAL_LABELS, SPANS
 from wiesel.saving import write_file
-from wiesel.spans.annotated_files import annotated_content
+from wiesel.spans.formats import annotated_content
 from wiesel.spans.tags import Span
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import heading

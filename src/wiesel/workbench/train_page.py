@@ -67,6 +67,7 @@ class TrainPage:
             self.begin.classes("train-start")
             self.stop = ui.button("Stop", on_click=self.cancel).props("outline no-caps")
             self.stop.classes("train-stop")
+        self._enable()
 
     def _can_train(self, method: str) -> bool:
         return method != "supervised" or bool((self.desk.space.train.gold != ABSTAIN).any())
@@ -144,7 +145,7 @@ class TrainPage:
     async def _show_progress(self) -> None:
         name = self.name or ""
         found = await work(self.desk.jobs.progress, name, quiet=True)
-        if found is None:
+        if found is None or name != self.name:  # another run was started meanwhile
             return
         self.ended = bool(found.end)
         self.state.clear()

@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from wiesel.errors import WieselError
-from wiesel.memory import collect_seldom
 from wiesel.progress import listening
 from wiesel.project.runs import keep_run, run_folder
 from wiesel.project.settings import Project, read_project
+from wiesel.threads import collect_seldom
 
 __all__ = ["main"]
 

@@ -3,7 +3,7 @@ import pytest
 
 from wiesel import VoteMatrix
 from wiesel.analysis import summarize
-from wiesel.analysis.counts import wilson_interval
+from wiesel.analysis.summary import wilson_interval
 from wiesel.analysis.table import UNKNOWN
 from wiesel.errors import DataError, NotFittedError, VoteError
 from wiesel.label_models import MajorityVote

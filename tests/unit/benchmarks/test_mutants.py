@@ -1,9 +1,17 @@
 """The changes that `make mutants` draws, and the tests that it runs for each."""
 
+import tomllib
 from typing import Any
 
-from benchmarks.mutants import chosen_tests, summary
-from benchmarks.mutations import drawn, mutations_of
+from benchmarks.mutants import (
+    PACKAGE,
+    REPOSITORY,
+    changed_files,
+    chosen_tests,
+    in_list,
+    summary,
+)
+from benchmarks.mutations import drawn, mutations, mutations_of
 
 SOURCE = """
 from typing import TYPE_CHECKING
@@ -87,8 +95,11 @@ def test_the_tests_that_call_the_function_are_run_those_of_its_file_first():
         "tests/unit/nn/test_loss.py": noted({"x::one": ["nn/model.py|Model.predict"]}),
     }
     names, seconds = chosen_tests(change, tests)
-    assert names == ["m::one", "l::two", "l::one", "l::three", "c::net"]
+    assert names == ["m::one", "l::two", "c::net", "l::one", "l::three"]
     assert seconds == 5
+    # Tests of forty seconds at most: slow ones further away are left out.
+    tests["tests/contracts/test_methods.py"]["tests"]["c::net"]["seconds"] = 38.0
+    assert chosen_tests(change, tests) == (["m::one", "l::two", "c::net"], 40)
     outside = next(one for one in mutations_of(SOURCE, "nn/model.py") if not one.function)
     assert "x::one" in chosen_tests(outside, tests)[0]
 
@@ -106,3 +117,16 @@ def test_what_no_test_sees_is_printed_unless_it_is_listed():
         f"nn/model.py:15: False -> True in `{unseen.text}` (4 tests)",
         "3 changes tried: 1 seen (33%), 2 not seen, of which 1 are listed as changing no result.",
     ]
+
+
+def test_changes_that_are_listed_as_changing_no_result_exist():
+    listed = tomllib.loads((REPOSITORY / "benchmarks/mutants.toml").read_text(encoding="utf-8"))
+    named = [f"{one['file']}|{one['line']}|{one['change']}" for one in listed["same_results"]]
+    files = {one["file"] for one in listed["same_results"]}
+    assert files <= set(changed_files(REPOSITORY)), "mutants.toml names files that do not exist"
+    found = {in_list(one) for one in mutations(REPOSITORY / PACKAGE, files)}
+    assert len(named) > 10
+    gone = [name for name in named if name not in found]
+    assert not gone, "mutants.toml names lines or changes that do not exist (any more)"
+    assert len(set(named)) == len(named)
+    assert all(len(one["reason"]) > 10 for one in listed["same_results"])

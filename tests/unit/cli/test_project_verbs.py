@@ -1,19 +1,22 @@
 """`wiesel init`, `run`, `compare`, `explain`, `predict`, `evaluate` and `fit`."""
 
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
 import threading
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
 
+from tiny_project import assert_no_places, forge
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.io import write_votes
+from wiesel.project.bundle import recorded_file
 
 MESSAGES = ["the invoice is wrong", "the app will crash", "a refund please", "crash on start"]
 
@@ -110,7 +113,7 @@ def test_run_shows_voters_methods_and_explanations(trained):
 
 def test_run_as_json_reuses_what_is_there(trained, wiesel_json):
     answer = wiesel_json("run", trained[0])
-    assert answer["reused"] == {"votes": 18, "features": True, "models": 2}
+    assert answer["reused"] == {"votes": 27, "features": True, "models": 2}
     assert answer["splits"]["test"]["n_items"] == 300
 
 
@@ -133,6 +136,46 @@ def test_explain_shows_the_row_and_who_pushed(trained, wiesel, wiesel_json):
     missing = wiesel(*words, "nobody")
     assert missing.exit_code == 1
     assert "no item 'nobody'" in missing.stderr
+
+
+def test_a_saved_model_tells_no_place_of_its_author(trained):
+    assert_no_places(trained[0] / "out/model")
+
+
+def test_export_checks_on_rows_of_the_project_wherever_it_was_moved(
+    trained, tmp_path, monkeypatch, wiesel, wiesel_json
+):
+    moved = tmp_path / "moved"
+    shutil.copytree(trained[0], moved)
+    monkeypatch.chdir(tmp_path)
+    done = wiesel_json("export", "moved/out/model", "-o", tmp_path / "a.npz")
+    assert done["checked"] == pl.read_csv(moved / "test.csv").height
+    monkeypatch.chdir(moved / "out")  # rows outside of the current folder are not read
+    assert "name a table of them" in wiesel("export", "model", "-o", tmp_path / "b.npz").stderr
+    # Beside no project, the rows may be in the current folder.
+    shutil.copytree(moved / "out/model", tmp_path / "alone/model")
+    monkeypatch.chdir(tmp_path / "alone")
+    assert "name a table of them" in wiesel("export", "model").stderr
+    shutil.copy(moved / "test.csv", tmp_path / "alone")
+    assert wiesel_json("export", "model")["checked"] == done["checked"]
+
+
+def test_export_reads_the_whole_paths_of_older_models(trained, tmp_path, monkeypatch, wiesel_json):
+    model, rows = tmp_path / "old/model", tmp_path / "old/rows.csv"
+    shutil.copytree(trained[0] / "out/model", model)
+    shutil.copy(trained[0] / "dev.csv", rows)
+    data = {"train": {"file": None}, "dev": {"file": str(rows)}, "test": ["forged"]}
+    forge(model, data=data, project=str(trained[0] / "wiesel.toml"))
+    monkeypatch.chdir(tmp_path)
+    assert wiesel_json("export", "old/model")["checked"] == pl.read_csv(rows).height
+
+
+def test_a_file_outside_of_the_project_is_recorded_by_its_name_alone(tmp_path):
+    for given in ("train.csv", "../shared/train.csv", str(tmp_path / "spam/train.csv"), None):
+        expected = "train.csv" if given == str(tmp_path / "spam/train.csv") else given
+        project = SimpleNamespace(folder=tmp_path / "spam")
+        assert recorded_file(project, given) == expected
+    assert recorded_file(project, "/home/ada/secret/train.csv") == "train.csv"
 
 
 def test_predict_reads_raw_rows_and_writes_a_table(trained, messages, wiesel, wiesel_json):

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from tiny_project import run_wiesel, tiny_project
+from tiny_project import forge, run_wiesel, tiny_project
 from wiesel.cli.main import app
 from wiesel.project.seen import remember, was_run
 
@@ -58,15 +58,6 @@ def trained(trained_once) -> Path:
     """The project, for tests that change nothing in it but the trace."""
     (trained_once / "trace").unlink(missing_ok=True)
     return trained_once
-
-
-def forge(model: Path, **changes) -> None:
-    """Change a manifest as somebody would who knows how its checksum is made."""
-    manifest = json.loads((model / "manifest.json").read_text()) | changes
-    manifest.pop("sha256")
-    text = json.dumps(manifest, sort_keys=True)
-    manifest["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    (model / "manifest.json").write_text(json.dumps(manifest))
 
 
 class TestExplain:

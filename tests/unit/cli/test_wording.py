@@ -13,8 +13,8 @@ from wiesel.analysis.table import Table, number, telling_rest
 from wiesel.cli.verb import in_command_words
 from wiesel.errors import WieselError
 from wiesel.io.vote_files import votes_of_table
+from wiesel.lfs.batch import RowSource
 from wiesel.lfs.failures import Failure, FailureLog
-from wiesel.lfs.sources import RowSource
 from wiesel.tasks.one_label import chosen_class_balance
 
 PYTHON = re.compile(

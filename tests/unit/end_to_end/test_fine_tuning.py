@@ -19,7 +19,7 @@ from wiesel.label_models import MajorityVote
 from wiesel.multilabel import MultiLabelVotes
 from wiesel.nn import MLP
 from wiesel.training import TrainingData, TrainOptions, as_inputs, seeded, train
-from wiesel.training.validation import stratified_folds
+from wiesel.training.loop import stratified_folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 

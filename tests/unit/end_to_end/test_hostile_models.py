@@ -14,7 +14,7 @@ from tiny_task import tiny_task
 from torch import nn
 
 from wiesel import DawidSkene, FeatureEM, MajorityVote, TwoStage, load_model
-from wiesel.end_to_end.restoring import limited_parts
+from wiesel.end_to_end.storage import limited_parts
 from wiesel.errors import FeatureError, SavedModelError
 from wiesel.nn import CNN, LSTM, MLP, Linear
 

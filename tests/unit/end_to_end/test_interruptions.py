@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from wiesel import MajorityVote, Supervised, TwoStage, load_model
 from wiesel.errors import SavedModelError, WieselWarning
 from wiesel.nn.encoders import EncoderLayers
-from wiesel.training.checkpoint import read_checkpoint
+from wiesel.training.history import read_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 

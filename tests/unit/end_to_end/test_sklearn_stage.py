@@ -17,7 +17,7 @@ from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import FeatureError, ParameterError, SavedModelError
 from wiesel.nn import MLP
 from wiesel.saving import read_folder, write_folder
-from wiesel.training.validation import stratified_folds
+from wiesel.training.loop import stratified_folds
 
 VOTES, GOLD = make_votes(200, n_voters=5, coverage=0.6)
 X = make_features(GOLD, n_features=4)

@@ -22,8 +22,7 @@ from wiesel import (
     load_model,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.plan import warn_if_collapsed
-from wiesel.end_to_end.together import fit_together
+from wiesel.end_to_end.plan import fit_together, warn_if_collapsed
 from wiesel.errors import CollapseWarning, ParameterError, SavedModelError, WieselWarning
 from wiesel.evaluation import supported_threshold
 from wiesel.nn import MLP, Ensemble, Linear
@@ -217,7 +216,7 @@ def test_two_stages_with_different_label_models_are_one_stack(monkeypatch):
     models = [TwoStage(label_model, network(0), lr=0.01, **QUICK) for label_model in label_models]
     assert len({model.stack_key() for model in models}) == 1
     assert len({model.plan_key() for model in models}) == 3
-    monkeypatch.setattr("wiesel.end_to_end.together.train", None)
+    monkeypatch.setattr("wiesel.end_to_end.plan.train", None)
     fit_together(models, X, VOTES)
     soft_labels = [model.soft_labels(X, VOTES) for model in models]
     assert not np.allclose(soft_labels[0], soft_labels[1])

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from wiesel.evaluation import percentile_interval, resampled_figures
+from wiesel.evaluation import (
+    evaluate_presence,
+    intervals,
+    percentile_interval,
+    resampled_figures,
+    several_labels,
+)
 from wiesel.evaluation.intervals import (
     auc_interval,
     difference_interval,
@@ -59,6 +65,70 @@ def test_the_interval_of_accuracy_is_that_of_a_binomial_share() -> None:
     low, high = percentile_interval(samples["accuracy"])
     assert low == pytest.approx(0.8 - 1.96 * 0.01265, abs=0.004)
     assert high == pytest.approx(0.8 + 1.96 * 0.01265, abs=0.004)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.5], [0.97, 0.03], [0.85, 0.1, 0.05]])
+def test_resampled_groups_vary_as_resampled_items_do(
+    shares: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deviations of every metric, and those of the difference of two models on the same items."""
+    rng = np.random.default_rng(2)
+    n_classes = len(shares)
+    gold = rng.choice(n_classes, size=3000, p=shares)
+    deviations, means = {}, {}
+    for n_groups in (10_000, 600):
+        monkeypatch.setattr(intervals, "_N_GROUPS", n_groups)
+        rng = np.random.default_rng(3)
+        both = []
+        for signal in (0.3, 0.5):
+            scores = 0.1 + np.round(
+                rng.random((3000, n_classes)) + signal * np.eye(n_classes)[gold], 2
+            )
+            proba = scores / scores.sum(axis=1, keepdims=True)
+            predicted = proba.argmax(axis=1)
+            both.append(resampled_figures(gold, proba, predicted, n_resamples=2000))
+        first, second = both
+        means[n_groups] = {name: first[name].mean() for name in FIGURES}
+        deviations[n_groups] = {
+            name: [first[name].std(), second[name].std(), (first[name] - second[name]).std()]
+            for name in FIGURES
+        }
+    for name in FIGURES:
+        spread = deviations[10_000][name][0]
+        assert means[600][name] == pytest.approx(means[10_000][name], abs=spread / 5), name
+        assert deviations[600][name] == pytest.approx(deviations[10_000][name], rel=0.12), name
+
+
+def test_groups_are_drawn_whole_and_rare_classes_may_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gold, proba = predictions(2, 40)
+    gold[:] = 0
+    gold[7] = 1
+    predicted = proba.argmax(axis=1)
+    row_samples = resampled_figures(gold, proba, predicted, n_resamples=1000)
+    monkeypatch.setattr(intervals, "_N_GROUPS", 20)
+    samples = resampled_figures(gold, proba, predicted, n_resamples=1000)
+    # Two items a group: every resample is right on a whole number of the 40.
+    assert np.allclose(samples["accuracy"] * 40 % 1, 0, atol=1e-9)
+    # The one item of the second class is missing from (1 - 1/20)^20 = 36 % of the resamples.
+    for found in (samples, row_samples):
+        assert np.isnan(found["auc"]).mean() == pytest.approx(0.36, abs=0.06)
+
+
+def test_intervals_of_several_labels_are_alike_with_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    truth = (rng.random((2000, 3)) < [0.5, 0.2, 0.05]).astype(int)
+    proba = np.clip(0.6 * rng.random(truth.shape) + 0.35 * truth, 0, 1)
+    truth[rng.random(truth.shape) < 0.1] = -1
+    widths = {}
+    for n_groups in (10_000, 500):
+        monkeypatch.setattr(intervals, "_N_GROUPS", n_groups)
+        report = evaluate_presence(proba, truth, ["a", "b", "c"])
+        scores = {name: getattr(report, name) for name in several_labels.FIGURES}
+        widths[n_groups] = {name: own.high - own.low for name, own in scores.items()}
+        assert all(own.low < own < own.high for own in scores.values())
+    assert widths[500] == pytest.approx(widths[10_000], rel=0.15)
 
 
 def test_unknown_samples_do_not_count() -> None:
@@ -139,3 +209,42 @@ def test_a_difference_of_unrelated_values_has_the_root_of_both_squares() -> None
     samples = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])  # correlation 0
     low, high = difference_interval((0.8, 0.5, 0.9), (0.6, 0.4, 1.0), *samples)
     assert (low, high) == pytest.approx((0.2 - 0.5, 0.2 + np.sqrt(0.1**2 + 0.2**2)))
+
+
+@pytest.mark.parametrize("name", ["log_loss", "brier", "average_precision"])
+def test_intervals_from_fifteen_items_hold_errors_that_did_not_occur_in_them(name: str) -> None:
+    """One prediction in twenty is confidently wrong; half of such samples have no wrong one."""
+    rng = np.random.default_rng(5)
+    gold = np.arange(4000) % 2
+    confidence = rng.uniform(0.9, 0.999, size=4000)
+    wrong = rng.random(4000) < 0.05
+    positive = np.where((gold == 1) ^ wrong, confidence, 1 - confidence)
+    proba = np.stack([1 - positive, positive], axis=1)
+    truth = figures(gold, proba, proba.argmax(axis=1))[name]
+    holds = []
+    for number in range(100):
+        rows = rng.permutation(4000)[:15]
+        drawn = gold[rows], proba[rows], proba[rows].argmax(axis=1)
+        low, high = figure_intervals(*drawn, resampled_figures(*drawn, 200, number))[name]
+        holds.append(low <= truth <= high)
+    assert np.mean(holds) >= 0.9  # of resamples alone: 0.53, 0.53 and 0.5
+
+
+def test_losses_of_an_exact_model_have_an_interval_with_a_width() -> None:
+    gold = np.array([0, 1] * 10)
+    proba = np.where(np.eye(2)[gold] == 1, 0.99, 0.01)
+    drawn = gold, proba, proba.argmax(axis=1)
+    found = figure_intervals(*drawn, resampled_figures(*drawn, 200))
+    low, high = found["log_loss"]
+    assert low == pytest.approx(-np.log(0.99))
+    assert 0.2 < high < 1.0
+    assert found["average_precision"][0] < 0.8
+
+
+def test_without_resamples_losses_have_no_interval() -> None:
+    gold, proba = predictions(3, 20)
+    predicted = proba.argmax(axis=1)
+    found = figure_intervals(
+        gold, proba, predicted, resampled_figures(gold, proba, predicted, n_resamples=1)
+    )
+    assert found["brier"][0] == found["brier"][1]

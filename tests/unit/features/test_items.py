@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from wiesel.errors import DataError, FeatureError
-from wiesel.features.items import item_vectors
+from wiesel.features.tabular import item_vectors
 
 ANSWERS = pl.DataFrame(
     {

@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 
 from wiesel import regex, suggest_lfs
-from wiesel.guidance.blanks import blank_pattern, mined_pairs, pair_of
+from wiesel.guidance.choosing import blank_pattern, mined_pairs, pair_of
 from wiesel.guidance.suggesting import rule_words
 
 TEXTS = pl.Series(

@@ -295,15 +295,15 @@ def test_the_verbs_take_folders_and_patterns(folder: Path, wiesel: Callable[...,
 def test_commands_keep_sums_of_many_items_only(
     parts: VoteParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wiesel.cli import vote_sources
+    from wiesel.cli import annotation_files
 
     place = tmp_path / "votes"
-    assert vote_sources.votes_in(place).kept is None  # type: ignore[union-attr]
-    monkeypatch.setattr(vote_sources, "_MANY_ITEMS", 90)
+    assert annotation_files.votes_in(place).kept is None  # type: ignore[union-attr]
+    monkeypatch.setattr(annotation_files, "_MANY_ITEMS", 90)
     for path in (place, place / "part-*.parquet"):
-        votes = vote_sources.votes_in(path)
+        votes = annotation_files.votes_in(path)
         assert isinstance(votes, VoteParts)
         assert votes.kept is not None
         assert votes.kept.folder == place / ".sums"
     summarize(votes)
-    assert vote_sources.votes_in(place).n_items == 90, "the sums are no part of the votes"
+    assert annotation_files.votes_in(place).n_items == 90, "the sums are no part of the votes"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wiesel import LabelSpace, VoteMatrix
-from wiesel.label_models.copies import find_copies, merge_copies
+from wiesel.tasks.base import find_copies, merge_copies
 
 LABELS = LabelSpace("no", "yes")
 N_ITEMS = 1500

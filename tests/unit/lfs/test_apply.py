@@ -9,7 +9,7 @@ import pytest
 
 from wiesel import LabelSpace, apply_lfs, expression, keywords, labeling_function, regex, threshold
 from wiesel.errors import DataError, LabelingFunctionError, ParameterError, VoteError
-from wiesel.lfs import FailureLog, LabelingFunctionWarning, LocalEngine, preprocessor, sources
+from wiesel.lfs import FailureLog, LabelingFunctionWarning, LocalEngine, batch, preprocessor
 
 LABELS = LabelSpace("ham", "spam")
 ROWS = [
@@ -75,9 +75,9 @@ def test_many_batches_give_the_votes_of_one(tmp_path: Path) -> None:
 
 def test_only_the_columns_that_rules_read_are_read_from_a_file(tmp_path: Path) -> None:
     pl.DataFrame(ROWS).write_parquet(tmp_path / "rows.parquet")
-    source = sources.RowSource(tmp_path / "rows.parquet", "id", ("text",))
-    (batch,) = source.batches()
-    assert batch.frame.columns == ["id", "text"]
+    source = batch.RowSource(tmp_path / "rows.parquet", "id", ("text",))
+    (rows,) = source.batches()
+    assert rows.frame.columns == ["id", "text"]
 
 
 def test_no_rows_give_no_items() -> None:

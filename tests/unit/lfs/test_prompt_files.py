@@ -11,7 +11,7 @@ from wiesel import apply_lfs
 from wiesel.errors import DataError, LabelingFunctionError, ParameterError, WieselWarning
 from wiesel.guidance import rules_from_model
 from wiesel.lfs import ChatClient, FailureLog, PromptFile, load_lfs, prompt_from_file, spending
-from wiesel.lfs.provenance import prompt_records
+from wiesel.lfs.costs import prompt_records
 from wiesel.multilabel import apply_multilabel_lfs, prompt_labels
 from wiesel.spans import Documents, apply_span_lfs, prompt_spans
 from wiesel.spans.tags import SpanLabels

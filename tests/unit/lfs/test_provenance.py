@@ -13,8 +13,8 @@ from wiesel.errors import DataError
 from wiesel.io import read_votes, write_votes
 from wiesel.io.vote_files import vote_note
 from wiesel.lfs import ChatClient, PriceTable, VoteCache, prompt_records
+from wiesel.lfs.costs import prompt_version
 from wiesel.lfs.prompt_rules import Prompt
-from wiesel.lfs.provenance import prompt_version
 from wiesel.lfs.spending import Price
 
 LABELS = ["ham", "spam"]

@@ -14,9 +14,9 @@ from wiesel.errors import DataError, LabelingFunctionError, MissingExtraError, P
 from wiesel.io import RayVoteParts, read_votes, write_votes
 from wiesel.io.ray_session import _groups
 from wiesel.lfs import RayEngine, apply_lfs_to_folder, load_lfs
+from wiesel.lfs.batch import RowSource
 from wiesel.lfs.engines import Job
 from wiesel.lfs.engines.pieces import Piece, cut, part_name, task_of, vote_on_piece, votes_in
-from wiesel.lfs.sources import RowSource
 
 LABELS = LabelSpace("ham", "spam")
 SPAM = keywords("spam", ["free"], column="text")

@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.multilabel import MultiLabelVotes
 from wiesel.tasks import SeveralLabelsTask
-from wiesel.tasks.several_labels import MultiLabelValidation
+from wiesel.tasks.presence import MultiLabelValidation
 from wiesel.training import as_inputs
 
 PROBA = np.array([0.9, 0.2, 0.6, 0.5, 0.4])

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from wiesel.nn.shapes import shapes_only
+from wiesel.nn.end_models import shapes_only
 
 
 def test_initial_values_keep_their_shape():

@@ -91,7 +91,7 @@ def test_onnx_gives_the_class_by_the_tuned_threshold(bundle, tmp_path, monkeypat
     monkeypatch.setattr(bundle.model, "threshold_", float(proba[widest : widest + 2].mean()))
     onnxruntime = pytest.importorskip("onnxruntime")
     from wiesel.end_to_end.compiled import compiled
-    from wiesel.project.onnx_graph import onnx_feeds
+    from wiesel.project.exporting import onnx_feeds
 
     export_model(bundle, TABLE, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
@@ -108,7 +108,7 @@ def test_onnx_splits_all_of_unicode_as_python_does():
     from onnx import TensorProto, helper
 
     from wiesel.end_to_end.compiled import Compiled
-    from wiesel.project.onnx_graph import OPSET, _Graph
+    from wiesel.project.exporting import OPSET, _Graph
 
     graph = _Graph(Compiled({}, {}))
     words = graph.words(graph.lower_case(graph.input("text", TensorProto.STRING)))

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from wiesel import keywords
-from wiesel.guidance.filters import ItemFilter
+from wiesel.guidance.lf_preview import ItemFilter
 from wiesel.labels import ABSTAIN
 from wiesel.project import large_space
 from wiesel.project.large_space import LargeSpace

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tiny_project import assert_no_places
 from wiesel import MajorityVote
 from wiesel.cli.main import app
 from wiesel.errors import DataError, ParameterError
@@ -130,6 +131,10 @@ def test_a_run_leaves_votes_predictions_figures_model_and_report(folder):
     page = (out / "report.html").read_text()
     for words in ("micro F1", "sports", "desk", "Why three items got their labels", "multi = true"):
         assert words in page
+
+
+def test_the_saved_model_tells_no_place_of_its_author(folder):
+    assert_no_places(folder / "out/model")
 
 
 def test_the_saved_model_predicts_evaluates_and_explains(folder, monkeypatch):

@@ -7,8 +7,8 @@ import pytest
 from wiesel import LabelSpace, VoteMatrix
 from wiesel.errors import DataError
 from wiesel.io import Split
-from wiesel.project.checking import check_project
 from wiesel.project.judged_items import error_buckets, slice_rows
+from wiesel.project.pipeline import check_project
 from wiesel.project.rows import find_item, read_splits
 from wiesel.project.settings import read_project
 

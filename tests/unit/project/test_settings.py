@@ -6,8 +6,8 @@ import pytest
 from wiesel.errors import DataError, ParameterError
 from wiesel.multilabel import load_multilabel_lfs
 from wiesel.project import read_project, run_project, write_starter
-from wiesel.project.lines import key_lines
 from wiesel.project.rows import project_classes
+from wiesel.project.settings import key_lines
 from wiesel.spans import load_span_lfs, read_annotated
 from wiesel.training import RayTrain
 

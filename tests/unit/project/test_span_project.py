@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tiny_project import tiny_project
+from tiny_project import assert_no_places, tiny_project
 from wiesel.cli.main import app
 from wiesel.errors import ParameterError, WieselError, WieselWarning
 from wiesel.project.pipeline import run_project
@@ -16,7 +16,7 @@ from wiesel.project.settings import read_project
 from wiesel.project.spans import _of_votes
 from wiesel.saving import write_json
 from wiesel.spans import evaluate_spans
-from wiesel.spans.decoding import spans_of_proba
+from wiesel.spans.documents import spans_of_proba
 
 NAMES, CITIES = ("Ada", "Bob", "Cy", "Dora", "Emil"), ("Bonn", "Paris", "Bath", "Rome", "Oslo")
 PROJECT = """
@@ -99,6 +99,10 @@ def test_a_run_leaves_spans_figures_model_and_a_report_with_marked_texts(folder)
     alone = page.split("The votes alone")[1]
     assert "majority vote" in alone
     assert "soft labels of hidden_markov" in alone
+
+
+def test_the_saved_model_tells_no_place_of_its_author(folder):
+    assert_no_places(folder / "out/model")
 
 
 def test_the_quality_of_the_votes_alone_is_that_of_their_spans(folder):

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import date
 from html.parser import HTMLParser
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_a_full_report_shows_every_section_and_is_well_formed():
     page = report_html(full())
     tags = parsed(page)
     ids = [attrs["id"] for tag, attrs in tags.seen if tag == "section"]
-    assert len(ids) == 11
+    assert len(ids) == 10
     assert [attrs["href"] for tag, attrs in tags.seen if tag == "a"] == [f"#{name}" for name in ids]
     assert len([tag for tag, _ in tags.seen if tag == "svg"]) == 4
     for words in (
@@ -114,6 +115,22 @@ def test_a_full_report_shows_every_section_and_is_well_formed():
         'data-points="[[0.3000,3,1,0,0],[0.5000,2,0,1,1]]"',
     ):
         assert words in page
+
+
+def test_the_verdict_and_the_day_stand_above_everything_else():
+    page = report_html(replace(full(), verdict="Your votes <beat> your labels."))
+    first, _, rest = page.partition("<nav")
+    assert '<p class="verdict">Your votes &lt;beat&gt; your labels.</p>' in first
+    assert f'<time datetime="{date.today().isoformat()}">' in first
+    assert 'class="verdict"' not in rest
+    assert 'class="verdict"' not in report_html(full())
+
+
+def test_cells_say_what_they_are_where_rows_become_cards():
+    row = (
+        report_html(full()).partition('<th scope="row" class="name">link')[2].partition("</tr>")[0]
+    )
+    assert 'data-title="coverage"' in row
 
 
 def test_the_page_needs_nothing_from_elsewhere():

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from wiesel.errors import SavedModelError
 from wiesel.training import History
-from wiesel.training.checkpoint import Checkpoint, MemberProgress, read_checkpoint, write_checkpoint
+from wiesel.training.history import Checkpoint, MemberProgress, read_checkpoint, write_checkpoint
 
 
 def checkpoint(best: bool = True) -> Checkpoint:
@@ -129,7 +129,7 @@ class TestRefusals:
         ids=str,
     )
     def test_one_that_was_made_up(self, tmp_path: Path, about, words: str):
-        from wiesel.training.checkpoint import _digest
+        from wiesel.training.history import _digest
 
         tensors = {"random_states": torch.get_rng_state()[None]}
         text = json.dumps(about)

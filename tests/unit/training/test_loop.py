@@ -21,8 +21,8 @@ from wiesel.training import (
     seeded,
     train,
 )
+from wiesel.training.loop import predict_logits
 from wiesel.training.objective import resolve_device
-from wiesel.training.validation import predict_logits
 
 QUICK = {"lr": 0.1, "batch_size": 4}
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(12, 2)
@@ -257,7 +257,7 @@ class TestValidation:
     def test_many_items_are_predicted_in_parts(self, monkeypatch: pytest.MonkeyPatch):
         module = nn.Linear(2, 2)
         whole = predict_logits(module, as_inputs(X))
-        monkeypatch.setattr("wiesel.training.validation._PREDICTED_ITEMS", 5)
+        monkeypatch.setattr("wiesel.training.loop._PREDICTED_ITEMS", 5)
         assert torch.allclose(predict_logits(module, as_inputs(X)), whole)
         assert predict_logits(module, as_inputs(X), np.array([3])).shape == (1, 2)
         assert len(predict_logits(module, as_inputs(X[:0]))) == 0

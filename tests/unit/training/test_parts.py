@@ -13,17 +13,20 @@ from torch.distributed import HashStore, ProcessGroupGloo
 
 from wiesel import MajorityVote, TwoStage, WeaSEL
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.together import plan_all, separate
+from wiesel.end_to_end.plan import plan_all, separate
 from wiesel.errors import ParameterError, SavedModelError, WieselError
 from wiesel.nn import MLP
 from wiesel.nn.end_models import Dropout
-from wiesel.nn.workers import PeerLost, Worker
-from wiesel.training.engines import TrainingJob
 from wiesel.training.history import watching
-from wiesel.training.loop import run
-from wiesel.training.parts import state_of_part
-from wiesel.training.state import single_state, stacked_state
-from wiesel.training.validation import predict_logits, proba_of
+from wiesel.training.loop import (
+    TrainingJob,
+    predict_logits,
+    proba_of,
+    run,
+    single_state,
+    stacked_state,
+)
+from wiesel.training.parts import PeerLost, Worker, state_of_part
 
 
 def in_workers(n_workers: int, work: Callable[[Worker], Any]) -> list[Any]:

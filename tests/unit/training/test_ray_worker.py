@@ -15,11 +15,11 @@ from torch.distributed import HashStore, ProcessGroupGloo
 
 from wiesel import MajorityVote, TwoStage
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.together import plan_all, separate
+from wiesel.end_to_end.plan import plan_all, separate
 from wiesel.io.ray_session import Mailbox
-from wiesel.nn.workers import PeerLost
-from wiesel.training.engines import TrainingJob
-from wiesel.training.ray_worker import train_part
+from wiesel.training.loop import TrainingJob
+from wiesel.training.parts import PeerLost
+from wiesel.training.ray_train import train_part
 
 
 class Called:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wiesel.training import Validation, as_inputs
-from wiesel.training.validation import stratified_folds
+from wiesel.training.loop import stratified_folds
 
 
 def test_folds_are_all_items_once_with_like_class_shares():

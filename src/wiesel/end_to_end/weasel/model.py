@@ -10,16 +10,16 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import ExplainedModel
+from wiesel.end_to_end.checks import check_class_balance
+from wiesel.end_to_end.evidence_models import FeatureChecked
+from wiesel.end_to_end.evidence_models.base import fit_label_model
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldSet,
-    check_class_balance,
     train_options,
 )
-from wiesel.end_to_end.readings import FeatureChecked
 from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.two_stage import fit_label_model
 from wiesel.end_to_end.vote_payloads import DensePayload
 from wiesel.end_to_end.weasel.encoding import (
     build_encoder,
@@ -52,24 +52,24 @@ from wiesel.errors import (
     warn_user,
 )
 from wiesel.label_models import ClassBalance, LabelModel
-from wiesel.label_models.pair_statistics import place_statistics
-from wiesel.label_models.storage import (
+from wiesel.label_models.base import (
     fitted_label_model,
     label_model_arrays,
     label_model_values,
     unfitted_label_model,
 )
+from wiesel.label_models.pair_statistics import place_statistics
 from wiesel.nn.encoders import Activation, EncoderLayers, Encoding, VoteEncoder
+from wiesel.nn.end_models import shapes_only
 from wiesel.nn.graph_encoder import GraphLayers
 from wiesel.nn.losses import AGREEMENT_LOSSES
-from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import check_choice, check_number
 from wiesel.spans.votes import TokenVotes
 from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask
 from wiesel.tasks.one_label import check_one_item
 from wiesel.training import Objective, as_inputs
-from wiesel.training.engines import TrainingEngine
 from wiesel.training.inputs import as_batch
+from wiesel.training.loop import TrainingEngine
 from wiesel.training.objective import TrainingHooks
 
 if TYPE_CHECKING:
@@ -336,8 +336,9 @@ class WeaSEL(ExplainedModel):
         sizes = n_classes, self.encoder_width_, self.dependencies_, self.tau_1_
         return build_encoder(self, self.voters_, *sizes)
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "encoding", self.encoding, ("one_hot", "signed", "index"))
         check_choice(self, "activation", self.activation, ("softmax", "sigmoid", "relu", "tanh"))
         check_choice(self, "loss", self.loss, tuple(AGREEMENT_LOSSES))

@@ -14,14 +14,12 @@ from wiesel.errors import Argument, DataError, LabelingFunctionError, listed
 from wiesel.io import explained, matching_files, scan_rows, write_votes
 from wiesel.io.vote_files import votes_as_bytes, votes_of_bytes
 from wiesel.labels import LabelSpace
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, RowSource
 from wiesel.lfs.engines.local import Job, LocalEngine
 from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
-from wiesel.lfs.engines.running import vote_on_batch
-from wiesel.lfs.engines.worker import error_message
+from wiesel.lfs.engines.worker import error_message, vote_on_batch
 from wiesel.lfs.failures import Failure, FailureLog
 from wiesel.lfs.function import LabelingFunction
-from wiesel.lfs.sources import RowSource
 from wiesel.votes import VoteMatrix
 
 __all__ = [

@@ -20,7 +20,7 @@ from wiesel.errors import Advice, LabelingFunctionError
 from wiesel.io.exchange import Exchange, write_exchanged
 from wiesel.io.files import content_of
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes, join_columns
+from wiesel.lfs.batch import ColumnVotes, join_columns
 from wiesel.lfs.engines.portable import Pace, Piece, Share, pack_lfs
 from wiesel.lfs.engines.worker import error_of_message, read_message, read_votes, write_message
 from wiesel.lfs.failures import Failure

@@ -24,14 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from wiesel.lfs.ballots import ColumnVotes, join_columns
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes, join_columns
 from wiesel.lfs.fingerprints import referenced_globals
-from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.function import LabelingFunction, Rule
 from wiesel.lfs.loading import is_lf_module, load_module
-from wiesel.lfs.preprocessing import Preprocessor
-from wiesel.lfs.python_function import PythonFunction
-from wiesel.lfs.rules import Rule
+from wiesel.lfs.python_function import Preprocessor, PythonFunction
 from wiesel.lfs.rules_file import rule_of_own
 from wiesel.lfs.table_rules import PolarsExpression, packed_expression, unpacked_expression
 

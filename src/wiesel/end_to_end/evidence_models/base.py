@@ -1,14 +1,15 @@
-"""The base class of label models that use features or gold labels in addition to the votes."""
+"""Label models that use features or gold labels in addition to the votes."""
 
+import copy
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from wiesel.end_to_end.linear_models import CrossFit, LinearModel
-from wiesel.errors import FeatureError, ParameterError, WieselWarning, warn_user
+from wiesel.errors import Advice, Argument, FeatureError, ParameterError, WieselWarning, warn_user
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.majority_vote import vote_balance
 from wiesel.label_models.vote_products import (
@@ -18,12 +19,15 @@ from wiesel.label_models.vote_products import (
     normalize_rows,
     vote_totals,
 )
-from wiesel.labels import class_prior
+from wiesel.labels import checked_proba, class_prior
 from wiesel.parameters import check_number
-from wiesel.row_ids import in_order_of
+from wiesel.tables import in_order_of
 from wiesel.threads import one_thread
 from wiesel.training import Inputs, as_inputs
 from wiesel.votes import VoteMatrix, VoteSource, require_votes
+
+if TYPE_CHECKING:
+    from wiesel.end_to_end.plan import FitInputs, FitPlan
 
 __all__ = [
     "Array",
@@ -31,7 +35,9 @@ __all__ = [
     "FeatureChecked",
     "FeatureEM",
     "FeatureLabelModel",
+    "GoldWeighted",
     "SideInformation",
+    "fit_label_model",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -143,7 +149,9 @@ class EvidenceLabelModel(LabelModel):
         with one_thread():
             return self._soft_labels(votes, self._scores(votes, inputs) + self.offsets_)
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "power", self.power, low=0, high=1)
 
     @abstractmethod
@@ -209,8 +217,9 @@ class FeatureLabelModel(EvidenceLabelModel):
     units_: Array | None = field(init=False, repr=False)
     """(n_features + 1, n_units): the weights and offsets of the random units; None without them."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "rounds", self.rounds, low=1, whole=True)
 
     def _fit_evidence(
@@ -367,3 +376,109 @@ class FeatureChecked(FeatureLabelModel):
 def _log_factor(factor: Array) -> Array:
     logarithm: Array = np.log(np.maximum(factor, _SMALLEST_FACTOR))
     return logarithm
+
+
+@dataclass(eq=False, kw_only=True)
+class GoldWeighted(EvidenceLabelModel):
+    """Votes weighted by their voters' precision on gold labels.
+
+    On the items with gold, n_jv(c) counts how often the class is c where voter j votes v::
+
+        P(c | j votes v) = (n_jv(c) + shrinkage * P(c | vote v)) / (n_jv + shrinkage)
+        e_jv(c)          = log P(c | j votes v) - log P(c)
+        P(c | votes)     = softmax(log P(c) + sum_j e_jv(c) / n_votes^power)
+
+    P(c | vote v) is the estimate from all voters, itself shrunk toward the accuracy of all votes.
+    With few gold labels the precision of a voter is close to that of all voters; with many, it is
+    its own. `power` 1/2 assumes that voters depend on each other, 0 that they are independent.
+
+    >>> from wiesel.datasets.synthetic import make_votes
+    >>> votes, gold = make_votes(500, n_voters=4)
+    >>> model = GoldWeighted().fit(votes, gold=(votes[:50], gold[:50]))
+    >>> model.predict_proba(votes).shape
+    (500, 2)
+    """
+
+    shrinkage: float = 10.0
+    """The number of pseudo-votes that shrink a voter toward the average of all voters."""
+
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
+        check_number(self, "shrinkage", self.shrinkage, low=0.001)
+
+    def _fit_evidence(
+        self, votes: VoteMatrix, class_balance: Array | None, side: SideInformation
+    ) -> Array:
+        if side.gold is None or not len(side.gold[1]):
+            raise ParameterError(
+                "GoldWeighted needs votes on items with gold labels: give ",
+                Argument("validation"),
+                Advice(
+                    " as (X, y, votes) to fit() of TwoStage or Committee, or its own fit() gold"
+                ),
+                ".",
+            )
+        labeled, truth = side.gold
+        labeled.check_same_voters(votes.voters, votes.labels)
+        one_hot = np.eye(votes.n_classes)[truth]
+        # Add one of each class, so that a class that is missing by chance is not ruled out.
+        counted = (one_hot.sum(axis=0) + 1) / (len(truth) + votes.n_classes)
+        balance = counted if class_balance is None else class_balance
+        cells = (votes.n_voters, votes.n_classes, votes.n_classes)
+        counts = np.asarray(labeled.one_hot().T @ one_hot).reshape(cells)
+        proba = _shrunk(
+            counts, _pooled(counts.sum(axis=0), counted, self.shrinkage), self.shrinkage
+        )
+        self.evidence_ = np.log(proba / counted)
+        self.class_balance_, self.offsets_ = balance, np.log(balance)
+        return self._soft_labels(votes, self._scores(votes, None) + self.offsets_)
+
+
+def _pooled(counts: Array, balance: Array, shrinkage: float) -> Array:
+    """P(true | voted) of all voters together: (voted, true)."""
+    n_classes = len(balance)
+    accuracy = (np.trace(counts) + 1) / (counts.sum() + n_classes)
+    others = np.tile(balance, (n_classes, 1)) * (1 - np.eye(n_classes))
+    others *= (1 - accuracy) / others.sum(axis=1, keepdims=True)
+    return _shrunk(counts, others + accuracy * np.eye(n_classes), shrinkage)
+
+
+def _shrunk(counts: Array, towards: Array, shrinkage: float) -> Array:
+    """Shares of counts over the last axis, shrunk by this number of pseudo-counts."""
+    shares: Array = (counts + shrinkage * towards) / (
+        counts.sum(axis=-1, keepdims=True) + shrinkage
+    )
+    return shares
+
+
+def fit_label_model(
+    label_model: LabelModel,
+    plan: "FitPlan",
+    class_balance: npt.NDArray[np.float64] | None,
+    given: "FitInputs | None" = None,
+    whole: "FitPlan | None" = None,
+) -> tuple[LabelModel, npt.NDArray[np.float64]]:
+    """Return a fitted copy of a label model, and its soft labels for all items of the plan.
+
+    Some label models also use the plan's features or gold. `given` are the inputs of several fits,
+    which share the linear models of the `whole` plan, but not those of a part of it.
+    """
+    fitted, votes = copy.deepcopy(label_model), plan.votes
+    if not isinstance(fitted, EvidenceLabelModel):
+        return fitted, _checked(fitted, fitted.fit_predict_proba(votes, class_balance), votes)
+    gold = None
+    if plan.gold is not None and plan.gold.votes is not None:
+        gold = plan.gold.votes, plan.gold.known.gold
+    linear = None
+    if given is not None and plan is whole and isinstance(fitted, FeatureLabelModel):
+        linear = given.linear_models
+    inputs = plan.data.inputs
+    soft_labels = fitted.fit_predict_proba(votes, class_balance, inputs, gold, linear)
+    return fitted, _checked(fitted, soft_labels, votes)
+
+
+def _checked(label_model: LabelModel, proba: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    """The soft labels of a label model, which may be the user's own."""
+    source = f"The soft labels by {type(label_model).__name__}"
+    return checked_proba(proba, votes.labels, source, votes.n_items)
