@@ -20,6 +20,8 @@ __all__ = ["evidence_of_rules", "leak_findings", "project_findings", "with_examp
 
 _ON_GOLD = ("worse_than_chance", "class_balance", "uncovered_class")
 _EXCERPT = 60
+_KEYS_AT_ONCE = 50_000
+"""The contents of so many rows are compared at a time."""
 _AGREE = 0.85
 """Below this agreement, four times as many generated tasks lose more than two points of accuracy to
 majority vote (experiments/results/families.md)."""
@@ -65,8 +67,7 @@ def project_findings(
         texts = rows[text_column] if text_column in rows.columns else None
         if texts is not None and texts.dtype != pl.String:
             texts = None
-        known = None if texts is None else texts.fill_null("").to_list()
-        found += feature_findings(features, train, known)
+        found += feature_findings(features, train, None if texts is None else texts.fill_null(""))
     return most_serious_first([*leaks, *found])
 
 
@@ -126,12 +127,24 @@ def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Fin
 
 
 def _keys(split: Split, text_column: str) -> pl.Series:
-    """What a row is recognized by: its text; without texts, its id and all its values."""
-    rows = split.rows
-    if text_column not in rows.columns or rows[text_column].dtype != pl.String:
-        return split.ids.cast(pl.String) + "\x1f" + row_contents(rows)
-    texts = row_contents(rows, text_column)
-    return texts.set(texts == "", None)
+    """A number by which a row is recognized: that of its text, or of its id and all its values.
+
+    Two different rows in a hundred million have the same number with a probability of one in a
+    thousand; the contents themselves would take a copy of the table.
+    """
+    rows, ids = split.rows, split.ids
+    is_text = text_column in rows.columns and rows[text_column].dtype == pl.String
+    parts = [pl.Series("key", [], pl.UInt64)]
+    for start in range(0, len(rows), _KEYS_AT_ONCE):
+        part = rows[start : start + _KEYS_AT_ONCE]
+        if is_text:
+            texts = row_contents(part, text_column)
+            texts = texts.set(texts == "", None)
+        else:
+            own = ids[start : start + _KEYS_AT_ONCE].cast(pl.String)
+            texts = own + "\x1f" + row_contents(part)
+        parts.append(texts.hash(0).set(texts.is_null(), None).alias("key"))
+    return pl.concat(parts)
 
 
 def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:

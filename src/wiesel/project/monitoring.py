@@ -5,6 +5,7 @@ Each check is a test of two samples. All tests of a report together raise a fals
 in each group.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -32,6 +33,8 @@ DRIFT = 3
 """The exit code if the rows have changed."""
 _FORMAT = 1
 _KEPT_VALUES = 2_000
+_MOST_ROWS = 100_000
+"""Of more training rows, so many evenly spaced ones are described."""
 _TERMS = 300
 _LEAST_TEXTS = 5
 _MANY = 100
@@ -154,6 +157,9 @@ def reference_statistics(
     with the votes on them and gold: a network is surer of rows that it has learned, and would
     raise alarms on all others.
     """
+    n_rows = len(train)
+    if n_rows > _MOST_ROWS and isinstance(train, pl.DataFrame):
+        train = train.gather_every(math.ceil(n_rows / _MOST_ROWS))
     texts = _texts(bundle, train)
     terms = [] if texts is None else _frequent_terms(texts)
     kept: Measures = _of_features(bundle, train)
@@ -168,7 +174,7 @@ def reference_statistics(
         kept |= _of_predictions(bundle, predict_table(bundle, rows), own_votes, gold)
     return {
         "format": _FORMAT,
-        "rows": len(train),
+        "rows": n_rows,
         "held_out": 0 if held_out is None else len(held_out[0]),
         "terms": terms,
         "measures": [
