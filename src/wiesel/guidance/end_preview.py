@@ -14,7 +14,7 @@ import numpy.typing as npt
 from wiesel.analysis.summary import gold_indices
 from wiesel.errors import FeatureError
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.tables import in_order_of
+from wiesel.tables import in_order_of, read_rows
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix, require_votes
 
@@ -130,7 +130,7 @@ list of the shape (4, 1): could not convert string to float: 'cash'.
         )
     if rows is None:
         return array
-    return _matrix(array[rows], name) if is_array else array[rows]
+    return _matrix(read_rows(array, rows), name) if is_array else array[rows]
 
 
 def _matrix(X: Any, name: str = "X") -> npt.NDArray[np.float32]:

@@ -32,7 +32,6 @@ from wiesel.project.training import Trained, TrainingSet
 from wiesel.project.vectors import taken
 from wiesel.project.voting import VotesBySplit
 from wiesel.training import as_inputs
-from wiesel.training.inputs import release_pages
 from wiesel.version import __version__
 
 __all__ = ["Distilled", "Outcome", "Prepared", "distilled", "judge", "write_judge_errors"]
@@ -181,7 +180,7 @@ class Outcome:
         data = self.data
         inputs = data.vectors.train
         is_matrix = hasattr(inputs, "ndim") and inputs.ndim == 2 and inputs.dtype.kind == "f"
-        found = project_findings(
+        return project_findings(
             self.prepared.votes.by_split,
             data.splits,
             inputs if is_matrix else None,
@@ -189,9 +188,6 @@ class Outcome:
             data.project.class_balance,
             self.main.model.selection_.get("agreement"),
         )
-        if is_matrix:
-            release_pages(inputs)
-        return found
 
     @cached_property
     def distilled(self) -> Distilled | None:
