@@ -27,17 +27,23 @@ from wiesel.end_to_end.checks import (
     validation_items,
 )
 from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
-from wiesel.end_to_end.fine_tuning import FineTuning, LearnedGold, fine_tune, learn_gold, usable
+from wiesel.end_to_end.fine_tuning import (
+    FineTuning,
+    LearnedGold,
+    checked_gold,
+    fine_tune,
+    learn_gold,
+)
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldSet,
     PlannedFit,
-    begun,
     options_key,
     plan_all,
-    separate,
     short_hash,
+    split_networks,
+    started,
     train_all,
     train_options,
     warn_if_votes_are_ignored,
@@ -187,7 +193,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         if gold is None:
             return given
         task = self._task(given)
-        return replace(given, labeled=usable(gold_items(gold, given, task), task))
+        return replace(given, labeled=checked_gold(gold_items(gold, given, task), task))
 
     def predict_proba(self, X: Any, votes: Any = None) -> Array:
         """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`.
@@ -341,10 +347,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on the result of `fit_inputs`: check, plan, train and store the results."""
         self.check_options()
-        parts = separate(self)
+        parts = split_networks(self)
         train_all(plan_all(parts, given, validation))
         if len(parts) > 1:
-            self.join(begun(parts), validation)
+            self.join(started(parts), validation)
         return self
 
     def planned(
