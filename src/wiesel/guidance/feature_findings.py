@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.finding import Finding, as_text
+from wiesel.analysis.findings import Finding, as_text
 from wiesel.analysis.summary import class_counts
 from wiesel.analysis.table import Column, Table, count, text
 from wiesel.errors import DataError, FeatureError, ParameterError

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from wiesel.analysis.finding import Finding, as_text, most_serious_first
-from wiesel.analysis.findings import vote_findings
+from wiesel.analysis.findings import Finding, as_text, most_serious_first, vote_findings
 from wiesel.analysis.summary import wilson_interval
 from wiesel.guidance import feature_findings
 from wiesel.io import Split
 from wiesel.label_models.majority_vote import vote_balance
 from wiesel.labels import ABSTAIN, as_indices, class_prior
-from wiesel.project.rows import row_contents
+from wiesel.project.rows import row_keys
 from wiesel.votes import VoteMatrix
 
 __all__ = ["evidence_of_rules", "leak_findings", "project_findings", "with_examples"]
@@ -102,7 +101,7 @@ def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Fin
     >>> [each.sentence.split(":")[0] for each in found]
     ['1 of the 2 test rows is also in train']
     """
-    keys = {name: _keys(split, text_column) for name, split in splits.items()}
+    keys = {name: _key_numbers(split, text_column) for name, split in splits.items()}
     for first, second in (("train", "dev"), ("train", "test"), ("dev", "test")):
         if not {first, second} <= set(keys):
             continue
@@ -126,24 +125,16 @@ def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Fin
         yield Finding("copies", sentence, value=copies / len(texts))
 
 
-def _keys(split: Split, text_column: str) -> pl.Series:
-    """A number by which a row is recognized: that of its text, or of its id and all its values.
+def _key_numbers(split: Split, text_column: str) -> pl.Series:
+    """A number for the key of each row: all keys would be a copy of the table.
 
-    Two different rows in a hundred million have the same number with a probability of one in a
-    thousand; the contents themselves would take a copy of the table.
+    Of a hundred million rows, two have the same number with a probability of one in a thousand.
     """
-    rows, ids = split.rows, split.ids
-    is_text = text_column in rows.columns and rows[text_column].dtype == pl.String
     parts = [pl.Series("key", [], pl.UInt64)]
-    for start in range(0, len(rows), _KEYS_AT_ONCE):
-        part = rows[start : start + _KEYS_AT_ONCE]
-        if is_text:
-            texts = row_contents(part, text_column)
-            texts = texts.set(texts == "", None)
-        else:
-            own = ids[start : start + _KEYS_AT_ONCE].cast(pl.String)
-            texts = own + "\x1f" + row_contents(part)
-        parts.append(texts.hash(0).set(texts.is_null(), None).alias("key"))
+    for start in range(0, len(split), _KEYS_AT_ONCE):
+        block = slice(start, start + _KEYS_AT_ONCE)
+        keys = row_keys(split.rows[block], split.ids[block], text_column)
+        parts.append(keys.hash(0).set(keys.is_null(), None).alias("key"))
     return pl.concat(parts)
 
 
