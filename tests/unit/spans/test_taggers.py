@@ -33,7 +33,7 @@ from wiesel.spans import (
     evaluate_spans,
     gazetteer,
 )
-from wiesel.tasks.spans import SoftTokenObjective, TokenLogits
+from wiesel.tasks.spans import SoftTokenObjective, SpansTask, TokenLogits
 from wiesel.training import TokenInputs, TrainingData
 
 TEXTS = ["Ada met Bob", "so Bob met Ada again", "", "nobody"] * 6
@@ -191,6 +191,32 @@ def test_a_chain_knows_a_word_by_the_tag_before_it():
         f1[chain] = evaluate_spans(gold, model.fit(own, gold).predict(own), own, ["PER"]).exact
     assert f1[True]["all"].f1 == 1.0
     assert not f1[False]["all"].f1 > 0.9
+
+
+@pytest.mark.parametrize("method", ["two_stage", "weasel", "committee"])
+def test_votes_on_new_texts_add_names_that_no_training_text_has(method, tmp_path):
+    """The tagger has never read `Zyx`; the function's list, applied to the new text, has it."""
+    seen = Documents.from_texts(["Zyx met Bob", "so Ada met nobody"])
+    names = gazetteer("PER", ["Ada", "Bob", "Zyx"], name="names")
+    on_seen = apply_span_lfs(names, seen, labels=["PER"])
+    model = METHODS[method]().fit(documents(), votes())
+    model.save(tmp_path / "model")
+    for each in (model, load_model(tmp_path / "model")):
+        found = [[span[:3] for span in own] for own in each.predict(seen, on_seen)]
+        assert found == [[(0, 3, "PER"), (8, 11, "PER")], [(3, 6, "PER")]]
+        assert np.allclose(each.predict_proba(seen, on_seen).sum(axis=1), 1)
+    with pytest.raises(FeatureError, match="X and votes must be of the same documents"):
+        model.predict(seen, votes())
+
+
+def test_a_tagger_and_votes_that_disagree_meet_in_the_middle():
+    """The geometric mean with a doubt of 5 percent of each tag, and half of `O`."""
+    task = SpansTask(SpanLabels(("PER",)))
+    sure, unsure = np.array([[1.0, 0.0, 0.0]]), np.array([[0.4, 0.4, 0.2]])
+    expected = np.sqrt([[1.0 * 0.4, 0.05 * 0.4, 0.05 * 0.2]]) * [0.5, 1, 1]
+    assert np.allclose(task.with_votes(sure, unsure), expected / expected.sum())
+    opposite = task.with_votes(sure, np.array([[0.0, 1.0, 0.0]]))[0]
+    assert opposite.argmax() == 1
 
 
 def test_the_default_learning_rate_suits_every_tagger():
