@@ -37,15 +37,6 @@ def view_hash(view: str, text: str) -> int:
     return max(1, crc32(f"{view} {text}".encode()) & 0x7FFFFFFF)
 
 
-class Tagger(ShippedModule):
-    """A tagger of Wiesel's; one that was saved before there were chains has none."""
-
-    @classmethod
-    def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
-        """Return a new tagger from the arguments of a saved one."""
-        return cls(**{"chain": False, **arguments})
-
-
 class TagChain(nn.Module):
     r"""The last layer of a tagger: a tag depends on its neighbors (a linear-chain CRF).
 
@@ -99,12 +90,12 @@ class TagChain(nn.Module):
         return torch.log_softmax(torch.cat([begins, total[:, 1:]], dim=1), dim=-1)
 
 
-class BiLSTMTagger(Tagger):
+class BiLSTMTagger(ShippedModule):
     """A bidirectional LSTM on the numbers of words, beside a linear tagger.
 
     Their logits are added: the linear part learns words by heart, the LSTM what is around them.
     There is none with `sizes`, the rows of each table, or with `linear_rows=0`.
-    With `chain`, they are the scores of a `TagChain`.
+    The sums are the scores of a `TagChain`.
 
     >>> tagger = BiLSTMTagger(3, {"words": 100, "shapes": 9})
     >>> words = torch.ones(2, 5, dtype=torch.long)
@@ -121,7 +112,6 @@ class BiLSTMTagger(Tagger):
         unknown: float = 0.1,
         vocabularies: Mapping[str, Sequence[str]] | None = None,
         linear_rows: int | None = None,
-        chain: bool = True,
     ) -> None:
         super().__init__()
         # Taggers that were saved before there was a linear part have sizes.
@@ -135,7 +125,7 @@ class BiLSTMTagger(Tagger):
             "dropout": dropout,
             "unknown": unknown,
             "linear_rows": linear_rows,
-            "chain": chain,
+            "chain": True,
         }
         self.unknown = unknown
         self.vocabularies = None
@@ -155,8 +145,19 @@ class BiLSTMTagger(Tagger):
         self.lstm = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
         self.head = nn.Linear(2 * hidden, n_tags)
         self.linear = LinearTagger(n_tags, linear_rows, chain=False) if linear_rows else None
-        self.chain = TagChain(n_tags) if chain else None
+        self.chain: TagChain | None = TagChain(n_tags)
         self.made_with(**arguments)
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
+        """Return a new tagger; one that was saved before there were chains has none."""
+        given = {"chain": False, **arguments}
+        has_chain = given.pop("chain")
+        tagger = cls(**given)
+        if not has_chain:
+            tagger.chain = None
+            tagger.made_with(**given, chain=False)
+        return tagger
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits of a batch; `mask` marks the places with a token."""
@@ -188,7 +189,7 @@ class BiLSTMTagger(Tagger):
         return torch.where(hidden & (numbers > 0), torch.ones_like(numbers), numbers)
 
 
-class LinearTagger(Tagger):
+class LinearTagger(ShippedModule):
     """Logistic regression on a token, its letters, and the tokens around it; fast.
 
     Logits are multiplied by `step`, so that the learning rate of a network suits it. With `chain`,
@@ -218,6 +219,11 @@ class LinearTagger(Tagger):
         self.bias = nn.Parameter(torch.zeros(n_tags))
         self.chain = TagChain(n_tags) if chain else None
         self.made_with(n_tags=n_tags, rows=rows, window=window, step=step, chain=chain)
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
+        """Return a new tagger; one that was saved before there were chains has none."""
+        return cls(**{"chain": False, **arguments})
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits of a batch; the letters of words count for the token itself only."""
