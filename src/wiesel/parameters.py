@@ -72,6 +72,11 @@ class Parameterized(metaclass=DescribedClass):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "_check_options" in vars(cls):
+            raise ParameterError(
+                f"{cls.__name__}._check_options is called check_options now, and begins with "
+                "super().check_options()."
+            )
         # IPython prefers the `__repr__` that `dataclass` writes to an inherited `_repr_pretty_`.
         cls._repr_pretty_ = Parameterized._repr_pretty_  # type: ignore[method-assign]
 
@@ -120,6 +125,8 @@ class Parameterized(metaclass=DescribedClass):
     def check_options(self) -> None:
         """Refuse invalid options; `fit` begins with this check.
 
+        A class that checks more overrides it, and first calls `super().check_options()`.
+
         >>> from wiesel import MajorityVote
         >>> MajorityVote(hard="no").check_options()
         Traceback (most recent call last):
@@ -140,7 +147,6 @@ got 'no'.
                 )
             if option.init and option.name == "seed":
                 check_number(self, "seed", getattr(self, "seed", 0), low=0, whole=True)
-        self._check_options()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What notebooks show: the options that differ from the defaults, networks by class."""
@@ -157,9 +163,6 @@ got 'no'.
             shown = f"{type(value).__name__}(...)" if "\n" in shown else shown
             changed.append(f"{option.name}={shown}")
         return changed
-
-    def _check_options(self) -> None:
-        """Refuse invalid values of the options that the class itself declares."""
 
     def check_fitted(self) -> None:
         """Raise `NotFittedError` unless `fit` has run."""

@@ -1,19 +1,20 @@
-"""Tables in memory of all common kinds as Polars data frames, and rows matched by id."""
+"""Tables of all common kinds as Polars data frames, rows matched by id, gold labels of rows."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import DataError, listed, suggest
+from wiesel.errors import DataError, ParameterError, listed, suggest
 from wiesel.threads import check_polars_threads
 
-__all__ = ["as_frame", "in_order_of", "index_ids", "of_type", "require_columns"]
+__all__ = ["RANDOM", "Gold", "as_frame", "in_order_of", "index_ids", "of_type", "require_columns"]
 
 _MIXED = (str, int, float, Decimal, date)
 """The types that a column of Python objects may mix; a bool is an int, a datetime a date."""
@@ -22,6 +23,8 @@ Ids = npt.NDArray[Any]
 _ID_COLUMN = "id"
 _EXAMPLES = 2
 _BY_POSITION = "If rows belong together by position, give them without ids, such as .to_numpy()."
+RANDOM = "random"
+"""How a row was chosen that belongs to a random sample."""
 
 
 def as_frame(table: Any) -> pl.DataFrame:
@@ -311,3 +314,70 @@ def _same_ids(found: Ids | None, wanted: Ids) -> bool:
     return all(isinstance(each, Hashable) for each in values) and set(values) == set(
         wanted.tolist()
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """Labels of some rows, and how these rows were chosen to be labeled.
+
+    A model learns from all of them. What needs a random sample (class balance, threshold, figures)
+    uses the rows drawn at random only: rows chosen because voters disagree on them, for example,
+    have other classes and other mistakes than the rest.
+
+    >>> gold = Gold(["spam", "ham", None, "ham"], chosen=["random", "random", "random", "unsure"])
+    >>> gold.random
+    array([ True,  True,  True, False])
+    >>> len(gold), Gold.of(gold) is gold
+    (4, True)
+    """
+
+    y: Any
+    """The labels: names, indices, or sets of labels; None or -1 is unknown."""
+    X: Any = None
+    """The inputs of these rows; None if they are the rows of `fit`, in the same order."""
+    votes: Any = None
+    """The votes on these rows, where there are any; of the rows of `fit`, they are known."""
+    chosen: str | Sequence[str] = RANDOM
+    """How rows were chosen: `random`, or the name of an order; one word, or one for each row."""
+    probability: Sequence[float] | None = None
+    """The probability with which each row was chosen, if it is known; NaN where it is not."""
+
+    def __post_init__(self) -> None:
+        if self.votes is not None and self.X is None:
+            raise ParameterError("Gold with votes of its own needs X, the inputs of its rows.")
+        for name in ("chosen", "probability"):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, str) and len(given) != len(self):
+                raise ParameterError(
+                    f"{name} needs a value for each of the {len(self)} labels; got {len(given)}."
+                )
+
+    @classmethod
+    def of(cls, gold: Any) -> Self:
+        """Return gold in one form.
+
+        It is given as `Gold`, as (X, y) or (X, y, votes), or as the labels of the rows of `fit`.
+        """
+        if isinstance(gold, cls):
+            return gold
+        if isinstance(gold, tuple) and len(gold) in (2, 3) and _is_inputs(gold[0]):
+            return cls(gold[1], gold[0], *gold[2:])
+        return cls(gold)
+
+    def __len__(self) -> int:
+        columns = self.y
+        if isinstance(columns, Mapping):
+            columns = next(iter(columns.values()), ())
+        return len(columns)
+
+    @property
+    def random(self) -> npt.NDArray[np.bool_]:
+        """Whether each row belongs to a random sample: what figures and shares count."""
+        if isinstance(self.chosen, str):
+            return np.full(len(self), self.chosen == RANDOM)
+        return np.array([str(way) == RANDOM for way in self.chosen], dtype=np.bool_)
+
+
+def _is_inputs(value: Any) -> bool:
+    """Whether this is a table of inputs, not a label, a set of labels, or None."""
+    return hasattr(value, "__len__") and not isinstance(value, (str, set, frozenset))

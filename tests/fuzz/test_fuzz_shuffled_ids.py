@@ -29,7 +29,7 @@ from wiesel.analysis import disagreements, findings, summarize
 from wiesel.analysis.buckets import label_buckets
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.end_to_end import FeatureEM, GoldWeighted, ImplyLoss
-from wiesel.end_to_end.out_of_sample import out_of_sample_proba
+from wiesel.end_to_end.blind_choice import out_of_sample_proba
 from wiesel.evaluation import compare_paired
 from wiesel.guidance import blame, preview_end_model, rows_to_label, suggest_lfs, uncovered_clusters
 from wiesel.guidance.feature_findings import feature_findings

@@ -136,3 +136,11 @@ def test_notebooks_show_only_changed_options_and_networks_by_their_class():
     assert text.startswith(shown)
     assert "end_model=Sequential(...)" in text
     assert "lr=" not in text
+
+
+def test_the_old_name_of_the_check_says_the_new_one():
+    with pytest.raises(ParameterError, match=r"_check_options is called check_options now"):
+
+        class Old(Parameterized):
+            def _check_options(self) -> None:
+                """As until version 0.1."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from wiesel.workbench.security import Guard
+from wiesel.workbench.server import Guard
 
 PORT = 8330
 

@@ -2,10 +2,9 @@
 
 from wiesel.analysis.agreement import agreement
 from wiesel.analysis.buckets import Buckets, disagreements, label_buckets
-from wiesel.analysis.changes import changed_votes
+from wiesel.analysis.changes import changed_votes, consistent_votes, position_bias
 from wiesel.analysis.findings import findings
 from wiesel.analysis.panel import PanelReport, judge_panel
-from wiesel.analysis.position_bias import consistent_votes, position_bias
 from wiesel.analysis.reliability import Reliability, reliability
 from wiesel.analysis.summary import summarize
 from wiesel.analysis.table import Table

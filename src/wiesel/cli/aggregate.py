@@ -13,8 +13,7 @@ from wiesel.cli.annotation_files import (
     describe_annotations,
     write_labels,
 )
-from wiesel.cli.model_options import read_array
-from wiesel.cli.project_options import LabelNames, Ordered, label_model_name
+from wiesel.cli.project_options import LabelNames, Ordered, label_model_name, read_array
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.errors import DataError, ParameterError, listed
 

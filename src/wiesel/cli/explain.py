@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wiesel.cli.model_options import EndModelName, load_named
-from wiesel.cli.project_options import announce
+from wiesel.cli.project_options import EndModelName, announce, load_named
 from wiesel.cli.verb import Answer, command_line, given_options, plain_text, verb
 
 __all__ = ["explain"]

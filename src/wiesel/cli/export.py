@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wiesel.cli.model_options import EndModelName, ModelFolder, load_named, read_array
+from wiesel.cli.project_options import EndModelName, ModelFolder, load_named, read_array
 from wiesel.cli.verb import Answer, command_line, verb
 from wiesel.errors import ParameterError
 

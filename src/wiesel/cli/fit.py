@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from wiesel.cli.annotation_files import VotePlace, is_many, votes_in
-from wiesel.cli.model_options import read_array
 from wiesel.cli.multilabel import fit_labels
 from wiesel.cli.project_options import (
     IdColumn,
@@ -15,6 +14,7 @@ from wiesel.cli.project_options import (
     end_model_name,
     label_space,
     method_name,
+    read_array,
 )
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.errors import ParameterError

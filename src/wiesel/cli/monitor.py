@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wiesel.cli.model_options import ModelFolder, load_named
-from wiesel.cli.project_options import LFFiles
+from wiesel.cli.project_options import LFFiles, ModelFolder, load_named
 from wiesel.cli.verb import Answer, command_line, verb
 
 __all__ = ["monitor"]

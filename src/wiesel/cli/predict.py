@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiesel.cli.model_options import (
+from wiesel.cli.project_options import (
     EndModelName,
     ModelFolder,
     frame_and_inputs,

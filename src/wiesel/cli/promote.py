@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiesel.cli.model_options import EndModelName, ModelFolder, load_named
+from wiesel.cli.project_options import EndModelName, ModelFolder, load_named
 from wiesel.cli.verb import Answer, command_line, verb
 
 __all__ = ["promote"]

@@ -227,7 +227,7 @@ def _write(documents: "Documents", found: Any, output: Path | None, how: str | N
     if output is None:
         return
     from wiesel.saving import write_file
-    from wiesel.spans.annotated_files import annotated_content
+    from wiesel.spans.formats import annotated_content
 
     write_file(output, annotated_content(documents, found, output, how))
     tell(f"Wrote {output}.")

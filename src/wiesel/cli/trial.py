@@ -9,8 +9,8 @@ from wiesel.cli.project_options import AllowedHosts, AllowedKeys, LFFiles
 from wiesel.cli.verb import Answer, command_line, given_options, verb
 
 if TYPE_CHECKING:
+    from wiesel.lfs.apply import Trial
     from wiesel.lfs.loading import LoadedLFs
-    from wiesel.lfs.trying import Trial
 
 __all__ = ["trial"]
 

@@ -16,7 +16,6 @@ from wiesel.end_to_end.checks import (
     check_end_model,
     check_same_features,
     check_training_numbers,
-    checked_objective,
     checked_proba,
     covered_items,
     explained,
@@ -28,23 +27,29 @@ from wiesel.end_to_end.checks import (
     validation_items,
 )
 from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
-from wiesel.end_to_end.fine_tuning import FineTuning, LearnedGold, fine_tune, learn_gold, usable
+from wiesel.end_to_end.fine_tuning import (
+    FineTuning,
+    LearnedGold,
+    checked_gold,
+    fine_tune,
+    learn_gold,
+)
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldSet,
     PlannedFit,
-    begun,
     options_key,
     plan_all,
-    separate,
     short_hash,
+    split_networks,
+    started,
     train_all,
     train_options,
     warn_if_votes_are_ignored,
 )
 from wiesel.end_to_end.storage import Saved, save_end_to_end
-from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
+from wiesel.errors import ParameterError, SavedModelError, TrainingError, WieselWarning, warn_user
 from wiesel.labels import LabelSpace
 from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
@@ -106,6 +111,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     tasks: ClassVar[tuple[str, ...]] = (OneLabelTask.kind,)
     """The kinds of tasks that the method can do."""
+    differ_in_plan: ClassVar[tuple[str, ...]] = ONLY_NETWORKS
+    """The options in which models with the same plan may differ."""
+    differ_in_stack: ClassVar[tuple[str, ...]] = ONLY_NETWORKS
+    """The options in which models may differ whose networks are trained as one stack."""
     fits_itself: ClassVar[bool] = False
     """Whether the method overrides `fit_given`, because it has no single network to train."""
 
@@ -184,7 +193,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         if gold is None:
             return given
         task = self._task(given)
-        return replace(given, labeled=usable(gold_items(gold, given, task), task))
+        return replace(given, labeled=checked_gold(gold_items(gold, given, task), task))
 
     def predict_proba(self, X: Any, votes: Any = None) -> Array:
         """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`.
@@ -321,9 +330,13 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def _keep(self, objective: Objective, plan: FitPlan) -> None:
         """Set the method-specific learned attributes."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         """Refuse invalid option values; `fit` checks whether the device exists."""
+        super().check_options()
         check_training_numbers(self)
+        self._check_members()
+
+    def _check_members(self) -> None:
         check_number(self, "members", self.members, low=1, whole=True)
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
@@ -335,10 +348,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on the result of `fit_inputs`: check, plan, train and store the results."""
         self.check_options()
-        parts = separate(self)
+        parts = split_networks(self)
         train_all(plan_all(parts, given, validation))
         if len(parts) > 1:
-            self.join(begun(parts), validation)
+            self.join(started(parts), validation)
         return self
 
     def planned(
@@ -351,18 +364,33 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             network = reseeded(self.network, self.seed, again=False)
             network = network_copy(network, given.inputs)
             plan = self._plan(given, validation, network) if plan is None else plan
-            objective = checked_objective(self, network, plan)
+            objective = self._checked_objective(network, plan)
             check_divisible(self, objective, given.engine)
             options = train_options(self, plan, given)
             return PlannedFit(self, plan, objective, plan.data, options)
 
+    def _checked_objective(self, network: nn.Module, plan: FitPlan) -> Objective:
+        """Return the objective; it and its targets are checked, because both may be a user's."""
+        name = type(self).__name__
+        if plan.targets is not None:
+            n_items, source = plan.task.n_rows(plan.data.inputs), f"The targets by {name}"
+            plan.task.checked_proba(plan.targets, source, n_items, zeros=True)
+        objective: Any = self._objective(network, plan)
+        if not isinstance(getattr(objective, "end_model", None), nn.Module):
+            raise TrainingError(
+                f"{name}._objective must return a wiesel.training.Objective with the network to "
+                f"train as its `end_model`; got {type(objective).__name__}."
+            )
+        made: Objective = objective
+        return made
+
     def plan_key(self) -> str:
         """Return a key that is equal for models with the same plan."""
-        return options_key(self, ONLY_NETWORKS)
+        return options_key(self, self.differ_in_plan)
 
     def stack_key(self) -> str:
         """Return a key that is equal for models whose networks can be trained as one stack."""
-        return self.plan_key()
+        return options_key(self, self.differ_in_stack)
 
     def _plan(
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None

@@ -1,4 +1,4 @@
-"""Model selection without gold: the best mean rank over several noisy losses."""
+"""Choices without gold: among models, and predictions that no item's votes have shaped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from wiesel.label_models import OneCoin
 from wiesel.training import as_inputs
 from wiesel.votes import VoteMatrix
 
-__all__ = ["BlindChoice", "choose_without_gold", "noisy_losses"]
+__all__ = ["BlindChoice", "choose_without_gold", "noisy_losses", "out_of_sample_proba"]
 
 _LEAST = 1e-6
 
@@ -139,3 +139,39 @@ def _split_voters(
     held_out = np.zeros(votes.n_voters, dtype=bool)
     held_out[order[number::folds]] = True
     return votes.select(list(names[~held_out])), votes.select(list(names[held_out]))
+
+
+def out_of_sample_proba(
+    model: EndToEndModel, X: Any, votes: VoteMatrix, folds: int = 5, seed: int = 0
+) -> npt.NDArray[np.float64]:
+    """Return P(class) of every item, by a copy of the model trained on the other folds.
+
+    Tools that look for wrong labels need such predictions (`pred_probs` of cleanlab): a model
+    trained on an item's votes would repeat them. The model itself is not fitted.
+
+    >>> import torch
+    >>> from wiesel import MajorityVote, TwoStage
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(60, 5, coverage=0.6)
+    >>> model = TwoStage(MajorityVote(), torch.nn.Linear(4, 2), lr=0.01)
+    >>> out_of_sample_proba(model, make_features(gold, n_features=4), votes, folds=3).shape
+    (60, 2)
+    """
+    inputs = as_inputs(X, votes=votes)
+    if len(inputs) != len(votes):
+        raise ParameterError(f"X has {len(inputs)} items, the votes have {len(votes)}.")
+    if not 2 <= folds <= len(votes):
+        raise ParameterError(
+            f"Out-of-sample predictions need at least two folds, and at most one for each item "
+            f"({len(votes)}); got folds={folds!r}."
+        )
+    from sklearn.base import clone
+
+    order = np.random.default_rng(seed).permutation(len(votes))
+    proba = np.empty((len(votes), votes.n_classes))
+    for number in range(folds):
+        held_out = np.sort(order[number::folds])
+        kept = np.setdiff1d(order, held_out)
+        fitted = clone(model, safe=False).fit(inputs.take(kept), votes[kept])
+        proba[held_out] = predicted_proba(fitted, inputs.take(held_out), len(held_out))
+    return proba

@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldItems, GoldSet
+from wiesel.end_to_end.plan import FitInputs, GoldItems, GoldSet
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError, listed
-from wiesel.gold import Gold
-from wiesel.labels import ABSTAIN
+from wiesel.labels import ABSTAIN, says_nothing
 from wiesel.nn.end_models import evaluating, logits_of
-from wiesel.parameters import check_number
-from wiesel.tables import in_order_of
+from wiesel.parameters import check_choice, check_number
+from wiesel.tables import Gold, in_order_of
 from wiesel.tasks import Task, task_of
 from wiesel.threads import fitting_threads
 from wiesel.training import Objective, Validation, as_inputs
@@ -27,11 +26,11 @@ from wiesel.training.loop import NOTHING_TO_TRAIN
 
 __all__ = [
     "MODULE_ERRORS",
+    "check_class_balance",
     "check_divisible",
     "check_end_model",
     "check_same_features",
     "check_training_numbers",
-    "checked_objective",
     "checked_proba",
     "covered_items",
     "explained",
@@ -60,6 +59,8 @@ MODULE_ERRORS = (
 _TRIED_ITEMS = 8
 _OPTIONAL_NUMBERS = {"epochs": 1, "epoch_size": 2, "patience": 1}
 """The smallest allowed values of options that are whole numbers or None."""
+_ESTIMATES = ("votes", "validation", "auto")
+"""Where a class balance can be estimated."""
 
 
 def check_training_numbers(model: Any) -> None:
@@ -72,6 +73,13 @@ def check_training_numbers(model: Any) -> None:
     check_number(model, "weight_decay", model.weight_decay, low=0)
     if model.weight_average is not None:
         check_number(model, "weight_average", model.weight_average, low=0, high=1)
+
+
+def check_class_balance(owner: Any) -> None:
+    """Refuse an option `class_balance` that names no way to estimate it; shares have numbers."""
+    named = isinstance(owner.class_balance, str) and not says_nothing(owner.class_balance)
+    if named and not any(map(str.isdigit, owner.class_balance)):
+        check_choice(owner, "class_balance", owner.class_balance, _ESTIMATES)
 
 
 def check_divisible(model: object, objective: Objective, engine: object) -> None:
@@ -254,22 +262,6 @@ def predicted_proba(model: Any, X: Any, n_items: int | None = None) -> npt.NDArr
     name = type(model).__name__
     found = model.predict_proba(X)
     return task_of(model.labels_).checked_proba(found, f"The probabilities by {name}", n_items)
-
-
-def checked_objective(model: Any, network: nn.Module, plan: FitPlan) -> Objective:
-    """Return a method's objective; it and its targets are checked, because both may be a user's."""
-    name = type(model).__name__
-    if plan.targets is not None:
-        n_items, source = plan.task.n_rows(plan.data.inputs), f"The targets by {name}"
-        plan.task.checked_proba(plan.targets, source, n_items, zeros=True)
-    objective = model._objective(network, plan)
-    if not isinstance(getattr(objective, "end_model", None), nn.Module):
-        raise TrainingError(
-            f"{name}._objective must return a wiesel.training.Objective with the network to train "
-            f"as its `end_model`; got {type(objective).__name__}."
-        )
-    made: Objective = objective
-    return made
 
 
 def checked_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

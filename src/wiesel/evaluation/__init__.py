@@ -1,6 +1,11 @@
 """Stage 4, evaluation: metrics, intervals, reports, thresholds and comparisons of models."""
 
-from wiesel.evaluation.comparison import Comparison, compare_paired, compare_paired_proba
+from wiesel.evaluation.comparison import (
+    Comparison,
+    compare_paired,
+    compare_paired_proba,
+    corrected_shares,
+)
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.metrics import (
     ThresholdCurve,
@@ -17,7 +22,6 @@ from wiesel.evaluation.report import (
     evaluate_proba,
 )
 from wiesel.evaluation.several_labels import MultiLabelReport, evaluate_presence
-from wiesel.evaluation.shares import corrected_shares
 
 __all__ = [
     "ClassScores",

@@ -44,7 +44,9 @@ class ImageFeatures(StoredFeatures, Parameterized):
         self.standardizer_ = Standardizer().fit(array.reshape(-1, array.shape[3]))
         return self
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "layout", self.layout, ("channels_first", "flat"))
 
     def transform(self, images: Any) -> npt.NDArray[np.float32]:

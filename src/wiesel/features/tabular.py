@@ -163,7 +163,9 @@ class TabularFeatures(StoredFeatures, Parameterized):
             raise SavedModelError("The saved means are not those of the numeric columns.")
         return features
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "max_categories", self.max_categories, low=1, whole=True)
         for name in ("numeric", "categorical"):
             if isinstance(getattr(self, name), str) or not isinstance(

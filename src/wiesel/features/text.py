@@ -147,7 +147,9 @@ class TextFeatures(StoredFeatures, Parameterized):
     def _n_columns(self) -> int:
         return self.n_features
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "kind", self.kind, ("tfidf", "minilm"))
         for name in ("n_dimensions", "max_terms", "min_count"):
             check_number(self, name, getattr(self, name), low=1, whole=True)

@@ -66,7 +66,9 @@ class TokenFeatures(StoredFeatures, Parameterized):
             self.vocabulary_ = tuple(frequent[: self.max_terms])
         return self
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "length", self.length, low=1, high=_LONGEST, whole=True)
         for name in ("max_terms", "min_count"):
             check_number(self, name, getattr(self, name), low=1, whole=True)

@@ -1,9 +1,14 @@
 """What to do next: labeling functions to write, rows to label, votes to blame, items to inspect."""
 
 from wiesel.guidance.asking import Source, where_to_ask
-from wiesel.guidance.blaming import Blame, blame
 from wiesel.guidance.end_preview import EndPreview, preview_end_model
-from wiesel.guidance.feature_findings import Cluster, feature_findings, uncovered_clusters
+from wiesel.guidance.feature_findings import (
+    Blame,
+    Cluster,
+    blame,
+    feature_findings,
+    uncovered_clusters,
+)
 from wiesel.guidance.labeling_order import rows_to_label
 from wiesel.guidance.lf_preview import ItemFacts, ItemFilter, LabelFacts, LFPreview, preview_lf
 from wiesel.guidance.prompted_rules import rules_from_model

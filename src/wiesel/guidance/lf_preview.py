@@ -12,7 +12,7 @@ from wiesel.analysis.summary import conflicted, wilson_interval
 from wiesel.errors import DataError, ParameterError, suggest
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.labels import ABSTAIN
-from wiesel.lfs.rules import LabelRule, text_column, true_rows
+from wiesel.lfs.function import LabelRule, text_column, true_rows
 from wiesel.lfs.text_rules import Keywords
 from wiesel.votes import VoteMatrix
 

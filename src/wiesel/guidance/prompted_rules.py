@@ -16,8 +16,8 @@ from wiesel.io.files import FilePath
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.answer_reading import Unreadable, json_answer
 from wiesel.lfs.chat import ChatClient
+from wiesel.lfs.function import LabelRule
 from wiesel.lfs.prompt_rules import PromptFile, listed_classes
-from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.rules_file import rule_from_dict
 from wiesel.lfs.sending import Completion
 from wiesel.lfs.text_rules import Keywords, Regex
@@ -145,7 +145,7 @@ def _judged(
         (own,) = type(rule).matching_rows([rule], frame)
         share = len(own) / max(1, len(frame))
         if not 0 < share <= _MOST_SHARE:
-            useless.append(f"{rule.name} (fires on {share:.0%} of the rows)")
+            useless.append(f"{rule.name} (fires on {100 * share:.0f} % of the rows)")
             continue
         label = votes.labels.index(rule.label)
         precision = float((proba[own, label].sum() + _DOUBT * base[label]) / (len(own) + _DOUBT))

@@ -24,7 +24,7 @@ from wiesel.guidance.choosing import (
 from wiesel.guidance.end_preview import features_of
 from wiesel.guidance.terms import TermIndex
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule
 from wiesel.lfs.text_rules import keywords, regex
 from wiesel.parameters import check_number
 from wiesel.tables import as_frame, in_order_of, index_ids, require_columns

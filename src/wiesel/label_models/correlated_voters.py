@@ -23,6 +23,8 @@ _LOWEST, _HIGHEST = 0.02, 0.98
 _LEAST_NOISE = 0.05
 """The smallest variance of the errors in any direction, as a share of a voter's variance."""
 _ROUNDS, _STEPS = 10, 100
+_NUMBERS_AT_ONCE = 2**22
+"""Numbers for pairs of voters that are computed together, of so many classes."""
 _GRADES = 20
 """Grades are read in steps of 1 / 20."""
 _PSEUDO_VOTES = 5.0
@@ -76,7 +78,9 @@ class CorrelatedVoters(LabelModel):
     """(n_voters, n_classes, n_grades): what stands for a probability of 0, 0.05, ..., 1; empty if
     no vote is a grade."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "shrinkage", self.shrinkage, low=0)
         check_number(self, "power", self.power, low=0, high=1)
 
@@ -102,12 +106,14 @@ class CorrelatedVoters(LabelModel):
         known = sums.both / (sums.both + self.shrinkage) * (1 - np.eye(n_voters))
         self.reliabilities_ = np.zeros((n_voters, n_classes))
         self.error_covariance_ = np.zeros((n_classes, n_voters, n_voters))
-        for c in range(n_classes):
-            pairs = _correlations(sums, c, self.scales_[:, c])
-            varies = self.scales_[:, c] > 0
-            a = _reliabilities(pairs, known * np.outer(varies, varies))
-            self.reliabilities_[:, c] = np.where(varies, a, 0)
-            self.error_covariance_[c] = _error_covariance(pairs, self.reliabilities_[:, c], known)
+        n_at_once = max(1, _NUMBERS_AT_ONCE // n_voters**2)
+        for start in range(0, n_classes, n_at_once):
+            some = slice(start, start + n_at_once)
+            scales = self.scales_.T[some]
+            pairs, varies = _correlations(sums, some, scales), scales > 0
+            a = _reliabilities(pairs, known * _products(varies.astype(np.float64))) * varies
+            self.reliabilities_[:, some] = a.T
+            self.error_covariance_[some] = _error_covariance(pairs, a, known)
         solved: Any = np.linalg.solve(self.error_covariance_, self.reliabilities_.T[:, :, None])
         self.discriminant_ = solved[:, :, 0].T
 
@@ -267,52 +273,79 @@ def _dense_shares(votes: VoteMatrix, grades: Array) -> tuple[Array, npt.NDArray[
     return shares, mask
 
 
-def _correlations(sums: _Moments, c: int, scales: Array) -> Array:
-    """The correlations of all pairs of voters on one class; 0 where one does not vary."""
-    both = np.maximum(sums.both, 1)
-    covariance = sums.products[c] / both - sums.first[c] * sums.first[c].T / both**2
-    units = np.outer(scales, scales)
+def _products(values: Array) -> Array:
+    """(classes, voters, voters): the products of all pairs of values of (classes, voters)."""
+    return np.asarray(values[:, :, None] * values[:, None, :])
+
+
+def _correlations(sums: _Moments, classes: slice, scales: Array) -> Array:
+    """(classes, voters, voters): the correlations of all pairs; 0 where one does not vary."""
+    both, first = np.maximum(sums.both, 1), sums.first[classes]
+    covariance = sums.products[classes] / both - first * first.transpose(0, 2, 1) / both**2
+    units = _products(scales)
     found = np.where(units > 0, covariance / np.where(units > 0, units, 1), 0)
     return np.clip(found, -1, 1)
 
 
 def _reliabilities(pairs: Array, known: Array) -> Array:
-    """The vector `a` with `a_j a_k` close to the correlations of most pairs.
+    """The vectors `a` of (classes, voters) with `a_j a_k` close to the correlations of most pairs.
 
     Medians come first, because a few pairs that share many errors must not decide. Least squares
     are more exact, and pairs that correlate more than expected count less there.
     """
     a = _by_medians(pairs, known)
     for _ in range(_ROUNDS):
-        away = pairs - np.outer(a, a)
-        usual = float(np.median(np.abs(away[known > 0]))) + 1e-3 if (known > 0).any() else 1.0
+        away = pairs - _products(a)
+        usual = _medians(np.abs(away), known > 0)[:, None, None] + 1e-3
         weights = known / (1 + (np.maximum(away, 0) / usual) ** 2)
+        weighted, left = weights * pairs, np.arange(len(a))
         for _ in range(_STEPS):
-            top, bottom = (weights * pairs) @ a, weights @ (a * a)
-            wanted = np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), a)
-            step = np.clip(wanted, _LOWEST, _HIGHEST) - a
-            a = a + 0.5 * step
-            if np.abs(step).max() < 1e-12:
+            own = a[left]
+            top = np.einsum("cjk,ck->cj", weighted[left], own)
+            bottom = np.einsum("cjk,ck->cj", weights[left], own**2)
+            wanted = np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), own)
+            step = np.clip(wanted, _LOWEST, _HIGHEST) - own
+            a[left] = own + 0.5 * step
+            left = left[np.abs(step).max(axis=1) >= 1e-12]
+            if not len(left):
                 break
     return a
 
 
+def _medians(values: Array, counted: npt.NDArray[np.bool_]) -> Array:
+    """The median of the counted values of every class; 0 if there are none."""
+    flat = np.where(counted, values, np.inf).reshape(len(values), -1)
+    return _median_of_sorted(np.sort(flat, axis=1), counted.sum(axis=(1, 2)))
+
+
+def _median_of_sorted(values: Array, n: npt.NDArray[np.int64]) -> Array:
+    """The medians of the first n values in the last axis; 0 if there are none."""
+    low, high = np.maximum(n - 1, 0) // 2, n // 2
+    low, high = low[..., None], np.minimum(high, values.shape[-1] - 1)[..., None]
+    both = [np.take_along_axis(values, place, axis=-1)[..., 0] for place in (low, high)]
+    return np.where(n > 0, (both[0] + both[1]) / 2, 0.0)
+
+
 def _by_medians(pairs: Array, known: Array) -> Array:
-    a = np.full(len(pairs), _KNOWN)
-    rows = (known > 0).any(axis=1)
-    for _ in range(_STEPS if rows.any() else 0):
-        ratios = np.where(known > 0, pairs / a, np.nan)[rows]
-        step = np.clip(np.nanmedian(ratios, axis=1), _LOWEST, _HIGHEST) - a[rows]
-        a[rows] += 0.5 * step
-        if np.abs(step).max() < 1e-9:
+    a, n = np.full(pairs.shape[:2], _KNOWN), (known > 0).sum(axis=2)
+    left = np.flatnonzero(n.any(axis=1))
+    for _ in range(_STEPS):
+        own = a[left]
+        ratios = np.where(known[left] > 0, pairs[left] / own[:, None, :], np.inf)
+        medians = _median_of_sorted(np.sort(ratios, axis=2), n[left])
+        step = np.where(n[left] > 0, np.clip(medians, _LOWEST, _HIGHEST) - own, 0.0)
+        a[left] = own + 0.5 * step
+        left = left[np.abs(step).max(axis=1) >= 1e-9]
+        if not len(left):
             break
     return a
 
 
 def _error_covariance(pairs: Array, a: Array, known: Array) -> Array:
     """E: what the correlations are beyond `a a'`, shrunk, with positive eigenvalues."""
-    errors = (pairs - np.outer(a, a)) * known
-    np.fill_diagonal(errors, np.maximum(1 - a**2, _LEAST_NOISE))
+    errors = (pairs - _products(a)) * known
+    place = np.arange(a.shape[1])
+    errors[:, place, place] = np.maximum(1 - a**2, _LEAST_NOISE)
     values, vectors = np.linalg.eigh(errors)
-    repaired: Array = (vectors * np.maximum(values, _LEAST_NOISE)) @ vectors.T
-    return repaired
+    scaled = vectors * np.maximum(values, _LEAST_NOISE)[:, None, :]
+    return np.asarray(scaled @ vectors.transpose(0, 2, 1))

@@ -169,7 +169,9 @@ class DataProgramming(LabelModel):
     evidence_: list[float] = field(init=False, repr=False)
     """The log probability of votes and weights after every step; it never decreases."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "accuracy", self.accuracy, low=0, high=1)
         check_number(self, "smoothing", self.smoothing, low=0)
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)

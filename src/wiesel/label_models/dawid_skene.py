@@ -103,7 +103,9 @@ class DawidSkene(LabelModel):
             self._maximize(VoteSums(votes, gold), known, start)
             return self._finish(votes)
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)
         check_number(self, "tol", self.tol, low=0)
         check_number(self, "smoothing", self.smoothing, low=0)

@@ -75,7 +75,9 @@ class GLAD(LabelModel):
             found[rows] = states.sum(axis=1) @ np.log(_NODES.easiness)
         return found
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)
         check_number(self, "tol", self.tol, low=0)
 

@@ -92,7 +92,9 @@ class MACE(LabelModel):
         competences = self.competences_[chosen]
         return _confusions(competences, 1 - competences, self.habits_[chosen])
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)
         check_number(self, "tol", self.tol, low=0)
         check_number(self, "competence_prior", self.competence_prior, low=LOWEST_PRIOR)

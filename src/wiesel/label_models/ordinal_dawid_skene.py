@@ -14,7 +14,12 @@ from wiesel.label_models.expectation_maximization import (
     maximize,
     shares,
 )
-from wiesel.label_models.vote_products import LogJoint, item_scores, posterior
+from wiesel.label_models.vote_products import (
+    LogJoint,
+    item_scores,
+    posterior,
+    refuse_too_many_numbers,
+)
 from wiesel.labels import FloatArray
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix, VoteSource
@@ -27,6 +32,8 @@ _PSEUDO_ITEMS = 0.01
 _SLIPS, _NO_SLIPS, _FIRST_SLIPS = 0.5, 4.5, 0.1
 """Pseudo-votes for the share of slips, and where EM starts."""
 _NEWTON_STEPS = 30
+_MOST_NUMBERS = 1_500_000
+"""Probabilities of all voters; every step of EM computes them several times."""
 _PRECISIONS = (1e-3, 50.0)
 """The range of 1 / (2 spread^2): from answers at random to answers that are never wrong."""
 
@@ -77,26 +84,29 @@ class OrdinalDawidSkene(LabelModel):
     evidence_: list[float] = field(init=False, repr=False)
     """The log probability of votes and parameters after every step; it never decreases."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)
         check_number(self, "tol", self.tol, low=0)
         check_number(self, "smoothing", self.smoothing, low=0)
 
     def _fit(self, votes: VoteSource, class_balance: Array | None) -> None:
+        refuse_too_many_numbers(self, votes, _MOST_NUMBERS)
         sums, n_voters = VoteSums(votes), len(votes.voters)
         majority = sums.majority()
         pooled = majority.votes.sum(axis=0).T + _PSEUDO_ITEMS
         pseudo_votes = self.smoothing * shares(pooled)
         natural = _Natural(np.full(n_voters, 0.5), np.zeros(n_voters))
         slips = np.full(n_voters, _FIRST_SLIPS)
+        self.confusions_ = _with_slips(natural, slips, len(pooled))
 
         def m_step(expected: Expectations) -> tuple[LogJoint, float]:
             nonlocal natural, slips
             if class_balance is None:
                 self.class_balance_ = shares(expected.covered + _PSEUDO_ITEMS)
             counts = expected.votes.transpose(0, 2, 1) + pseudo_votes
-            chance = _with_slips(natural, slips, len(pooled))
-            slip = counts * (slips[:, None, None] / len(pooled)) / chance
+            slip = counts * (slips[:, None, None] / len(pooled)) / self.confusions_
             n_slips, n_votes = slip.sum(axis=(1, 2)), counts.sum(axis=(1, 2))
             slips = (n_slips + _SLIPS) / (n_votes + _SLIPS + _NO_SLIPS)
             natural = _best(counts - slip, natural)
@@ -135,18 +145,22 @@ class _Natural(NamedTuple):
     precision: Array
     slope: Array
 
-    def log_confusions(self, n_classes: int) -> Array:
-        """Return log P(voted | true class): (n_voters, true, voted)."""
+    def chances(self, n_classes: int) -> tuple[Array, Array]:
+        """Return P(voted | true class), (n_voters, true, voted), and the constants of its log."""
         apart = _apart(n_classes)
-        scores = self.slope[:, None, None] * apart - self.precision[:, None, None] * apart**2
-        top = scores.max(axis=2, keepdims=True)
-        total = np.log(np.exp(scores - top).sum(axis=2, keepdims=True))
-        return np.asarray(scores - top - total)
+        chance = self.slope[:, None, None] * apart
+        chance -= self.precision[:, None, None] * apart**2
+        top = chance.max(axis=2, keepdims=True)
+        chance -= top
+        np.exp(chance, out=chance)  # in place: with many classes, new arrays take most of the time
+        total = chance.sum(axis=2, keepdims=True)
+        chance /= total
+        return chance, (np.log(total) + top)[:, :, 0]
 
 
 def _with_slips(natural: _Natural, slips: Array, n_classes: int) -> Array:
     share = slips[:, None, None]
-    return np.asarray(share / n_classes + (1 - share) * np.exp(natural.log_confusions(n_classes)))
+    return np.asarray(share / n_classes + (1 - share) * natural.chances(n_classes)[0])
 
 
 def _apart(n_classes: int) -> Array:
@@ -160,14 +174,13 @@ def _best(counts: Array, start: _Natural) -> _Natural:
     Newton's method, with steps that are halved until the likelihood grows.
     """
     apart = _apart(counts.shape[1])
-    features = np.stack([-(apart**2), apart])
-    given = np.einsum("fck,vck->vf", features, counts)
+    given = np.stack([-np.tensordot(counts, apart**2), np.tensordot(counts, apart)], axis=1)
     n_true = counts.sum(axis=2)
-    found, value = start, _likelihood(counts, start)
+    found, (value, chance) = start, _likelihood(given, n_true, start)
     for _ in range(_NEWTON_STEPS):
-        chance = np.exp(found.log_confusions(counts.shape[1]))
-        mean = np.einsum("fck,vck->vcf", features, chance)
-        square = np.einsum("fck,gck,vck->vcfg", features, features, chance)
+        one, two, three, four = _moments(chance)
+        mean = np.stack([-two, one], axis=-1)
+        square = np.stack([four, -three, -three, two], axis=-1).reshape(*one.shape, 2, 2)
         spread = square - mean[..., :, None] * mean[..., None, :]
         slope = given - np.einsum("vc,vcf->vf", n_true, mean)
         curvature = np.einsum("vc,vcfg->vfg", n_true, spread) + 1e-9 * np.eye(2)
@@ -178,7 +191,7 @@ def _best(counts: Array, start: _Natural) -> _Natural:
                 np.clip(found.precision + size * step[:, 0], *_PRECISIONS),
                 found.slope + size * step[:, 1],
             )
-            reached = _likelihood(counts, moved)
+            reached, chance_there = _likelihood(given, n_true, moved)
             worse = ~(reached >= value)
             if not worse.any():
                 break
@@ -192,8 +205,25 @@ def _best(counts: Array, start: _Natural) -> _Natural:
         value = np.where(kept, reached, value)
         if (grown <= 1e-9 * np.maximum(1.0, np.abs(value))).all():
             break
+        chance[kept] = chance_there[kept]
     return found
 
 
-def _likelihood(counts: Array, natural: _Natural) -> Array:
-    return np.asarray((counts * natural.log_confusions(counts.shape[1])).sum(axis=(1, 2)))
+def _moments(chance: Array) -> tuple[Array, Array, Array, Array]:
+    """The means of d = k - c and of its powers, (n_voters, true), from those of k: one product."""
+    rank = np.arange(chance.shape[1]) - (chance.shape[1] - 1) / 2
+    found = chance @ np.stack([rank, rank**2, rank**3, rank**4], axis=1)
+    one, two, three, four = np.moveaxis(found, -1, 0)
+    return (
+        one - rank,
+        two - 2 * rank * one + rank**2,
+        three - 3 * rank * two + 3 * rank**2 * one - rank**3,
+        four - 4 * rank * three + 6 * rank**2 * two - 4 * rank**3 * one + rank**4,
+    )
+
+
+def _likelihood(given: Array, n_true: Array, natural: _Natural) -> tuple[Array, Array]:
+    """Return every voter's log likelihood, from the sums of features, and P(voted | true)."""
+    chance, constant = natural.chances(n_true.shape[1])
+    value = given[:, 0] * natural.precision + given[:, 1] * natural.slope
+    return value - (n_true * constant).sum(axis=1), chance

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import ParameterError, WieselWarning
+from wiesel.errors import WieselWarning
 from wiesel.label_models.base import LabelModel
 from wiesel.label_models.class_balance import estimate_class_balance
 from wiesel.label_models.moment_matching import (
@@ -19,7 +19,12 @@ from wiesel.label_models.moment_matching import (
     minimize_sgd,
     moments_of,
 )
-from wiesel.label_models.vote_products import LogJoint, item_scores, posterior
+from wiesel.label_models.vote_products import (
+    LogJoint,
+    item_scores,
+    posterior,
+    refuse_too_many_numbers,
+)
 from wiesel.labels import FloatArray
 from wiesel.parameters import check_choice, check_number
 from wiesel.votes import VoteMatrix, VoteSource
@@ -92,7 +97,9 @@ class Snorkel(LabelModel):
     keeps_unanimous_: bool = field(init=False, repr=False)
     """Whether a unanimous vote is kept against the class balance."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "optimizer", self.optimizer, ("lbfgs", "sgd", "adam"))
         check_number(self, "epochs", self.epochs, low=1, whole=True)
         check_number(self, "lr", self.lr, low=0)
@@ -101,7 +108,7 @@ class Snorkel(LabelModel):
         check_number(self, "smoothing", self.smoothing, low=0)
 
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
-        _refuse_too_many_unknowns(len(votes.voters), len(votes.labels))
+        refuse_too_many_numbers(self, votes, _MOST_UNKNOWNS)
         moments = moments_of(votes)
         self.keeps_unanimous_ = class_balance is None
         if self.keep_unanimous is not None:
@@ -173,18 +180,6 @@ def _overruled(votes: VoteMatrix, proba: FloatArray) -> npt.NDArray[np.int64]:
     choice = counts.argmax(axis=1)
     unanimous = votes.covered & (counts.max(axis=1) > votes.votes_per_item - 1e-6)
     return np.flatnonzero(unanimous & (proba.argmax(axis=1) != choice))
-
-
-def _refuse_too_many_unknowns(n_voters: int, n_classes: int) -> None:
-    """Refuse at once what would take half a minute or more: a number for each pair of classes."""
-    unknowns = n_voters * n_classes**2
-    if unknowns > _MOST_UNKNOWNS:
-        works = math.isqrt(_MOST_UNKNOWNS // n_voters)
-        raise ParameterError(
-            f"Snorkel learns {unknowns:,} numbers, one for each of {n_voters:,} voters and pair of "
-            f"{n_classes:,} classes, which takes minutes. With {n_voters:,} voters, up to "
-            f"{works:,} classes work; DawidSkene() and MajorityVote() have no such limit."
-        )
 
 
 def _start(singles: FloatArray, prior: FloatArray, precision: float) -> npt.NDArray[np.float64]:
@@ -282,7 +277,8 @@ def _warn_of_fallback(n_voters: int, precision: float) -> None:
         else "needs voters that vote on the same items; no two of these do"
     )
     warnings.warn(
-        f"Snorkel {cause}. Every voter is assumed to be right in {precision:.0%} of its votes.",
+        f"Snorkel {cause}. Every voter is assumed to be right in {100 * precision:.0f} % of its "
+        "votes.",
         WieselWarning,
         stacklevel=4,
     )

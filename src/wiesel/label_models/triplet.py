@@ -96,7 +96,9 @@ class Triplet(LabelModel):
     weights_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """What a vote adds to the score of each class: (n_voters, voted, class)."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "aggregate", self.aggregate, ("mean", "median", "random"))
         check_choice(self, "reading", self.reading, READINGS)
 
@@ -268,7 +270,7 @@ def _warn_of_unsolved(voters: Sequence[str]) -> None:
     warnings.warn(
         f"Triplet: {listed(voters, limit=5)} have no usable triplet: no two other voters share "
         f"items with them and with each other in a way that gives a ratio. They are assumed to be "
-        f"right in {(1 + FALLBACK) / 2:.0%} of their votes.",
+        f"right in {100 * ((1 + FALLBACK) / 2):.0f} % of their votes.",
         WieselWarning,
         stacklevel=4,
     )

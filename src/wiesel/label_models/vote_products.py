@@ -5,6 +5,7 @@ With Psi the one-hot votes (items x voter-class columns), `Psi @ weights` scores
 the votes themselves and with the result.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import islice
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from wiesel.errors import ParameterError
 from wiesel.labels import FloatArray
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
@@ -28,6 +30,7 @@ __all__ = [
     "normalize_rows",
     "one_hot_chunks",
     "posterior",
+    "refuse_too_many_numbers",
     "vote_totals",
     "weighted_counts",
 ]
@@ -215,3 +218,17 @@ def _count_votes(part: VoteMatrix) -> Statistics:
     for _, one_hot in one_hot_chunks(part):
         totals += np.bincount(one_hot.indices, one_hot.data, minlength=len(totals))
     return (totals.reshape(part.n_voters, part.n_classes),)
+
+
+def refuse_too_many_numbers(model: object, votes: VoteSource, most: int) -> None:
+    """Refuse at once what would take half a minute or more: a number for each pair of classes."""
+    n_voters, n_classes = len(votes.voters), len(votes.labels)
+    numbers = n_voters * n_classes**2
+    if numbers > most:
+        works = math.isqrt(most // n_voters)
+        raise ParameterError(
+            f"{type(model).__name__} learns {numbers:,} numbers, one for each of {n_voters:,} "
+            f"voters and pair of {n_classes:,} classes, which takes minutes. With {n_voters:,} "
+            f"voters, up to {works:,} classes work; DawidSkene() and MajorityVote() have no such "
+            f"limit."
+        )

@@ -1,10 +1,9 @@
 """Labeling functions: writing them, applying them, and inspecting their votes."""
 
 from wiesel.lfs.access import Access
-from wiesel.lfs.apply import apply_lfs, apply_lfs_to_folder
-from wiesel.lfs.batch_files import read_batch_answers, write_batch_requests
+from wiesel.lfs.apply import apply_lfs, apply_lfs_to_folder, try_lfs
 from wiesel.lfs.chat import ChatClient
-from wiesel.lfs.costs import estimate_cost, prompt_records
+from wiesel.lfs.costs import estimate_cost, prompt_records, read_batch_answers, write_batch_requests
 from wiesel.lfs.engines import LocalEngine, RayEngine
 from wiesel.lfs.failures import Failure, FailureLog, LabelingFunctionWarning
 from wiesel.lfs.fingerprints import VoteCache
@@ -23,7 +22,6 @@ from wiesel.lfs.rules_file import from_columns, rule_from_dict
 from wiesel.lfs.spending import PriceTable, spending
 from wiesel.lfs.table_rules import expression, lookup, threshold
 from wiesel.lfs.text_rules import keywords, regex
-from wiesel.lfs.trying import try_lfs
 
 __all__ = [
     "Access",

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from wiesel.errors import ParameterError
 from wiesel.lfs.chat import ChatClient, host_of, is_this_machine
-from wiesel.lfs.rules import build
+from wiesel.lfs.function import build
 
 __all__ = ["API_KEY", "Access", "inside", "project_folder"]
 

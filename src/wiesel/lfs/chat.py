@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from wiesel.errors import ParameterError
 from wiesel.io.stores import KeyedStore
 from wiesel.lfs.fingerprints import digest
-from wiesel.lfs.rules import check_fields
+from wiesel.lfs.function import check_fields
 from wiesel.lfs.sending import ChatError, Completion, Question, send
 from wiesel.lfs.spending import BudgetReached, Spending, current_spending
 from wiesel.parameters import check_number

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -22,10 +22,11 @@ import polars as pl
 from wiesel.io.files import content_of
 from wiesel.io.stores import KeyedStore
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes
-from wiesel.lfs.batch import Batch
-from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.batch import Batch, ColumnVotes
 from wiesel.version import __version__
+
+if TYPE_CHECKING:
+    from wiesel.lfs.function import LabelingFunction
 
 __all__ = ["VoteCache", "cache_keys", "digest", "function_digest", "referenced_globals"]
 
@@ -114,7 +115,7 @@ class _Walk:
     above: tuple[int, ...] = ()
     met: dict[Hashable, tuple[int, Any]] = field(default_factory=dict)
 
-    def known(self, value: Any) -> str | None:
+    def first_place(self, value: Any) -> str | None:
         """Return where the value was met before; None if it is new, and note it."""
         if isinstance(value, _VALUES):
             return "itself" if id(value) in self.above else None
@@ -153,7 +154,7 @@ def _pieces(value: Any, walk: _Walk) -> Iterator[bytes]:
     if isinstance(value, _PLAIN):
         yield f"{type(value).__name__} {value!r}".encode()
         return
-    known = walk.known(value)
+    known = walk.first_place(value)
     if known is not None:
         yield known.encode()
         return
@@ -379,7 +380,7 @@ class VoteCache:
 
 
 def cache_keys(
-    lfs: Sequence[LabelingFunction],
+    lfs: "Sequence[LabelingFunction]",
     fingerprints: Sequence[str],
     batch: Batch,
     labels: LabelSpace,

@@ -20,13 +20,11 @@ from wiesel.errors import (
 from wiesel.io.files import FilePath, existing_file, parse_toml, read_text
 from wiesel.labels import LabelSpace
 from wiesel.lfs.answer_reading import Unreadable, read_answer
-from wiesel.lfs.ballots import ColumnVotes, read_ballots
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes, read_ballots
 from wiesel.lfs.chat import ChatClient, ChatError
 from wiesel.lfs.failures import Failure
-from wiesel.lfs.function import slug
+from wiesel.lfs.function import Rule, build, need_columns, slug
 from wiesel.lfs.grades import GRADES, Grade, graded_question, read_grade
-from wiesel.lfs.rules import Rule, build, need_columns
 from wiesel.lfs.sending import Completion, Question
 from wiesel.lfs.spending import BudgetReached
 from wiesel.parameters import check_number

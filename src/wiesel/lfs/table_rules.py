@@ -16,8 +16,7 @@ from polars.exceptions import PolarsError
 from wiesel.errors import DataError, ParameterError, listed
 from wiesel.lfs.conditions import parse_condition
 from wiesel.lfs.fingerprints import digest
-from wiesel.lfs.function import slug
-from wiesel.lfs.rules import LabelRule, need_columns, true_rows
+from wiesel.lfs.function import LabelRule, need_columns, slug, true_rows
 from wiesel.lfs.text_rules import check_pattern
 from wiesel.parameters import check_number
 from wiesel.tables import as_frame, require_columns

@@ -13,8 +13,7 @@ import re2
 from polars.exceptions import PolarsError
 
 from wiesel.errors import ParameterError
-from wiesel.lfs.function import slug
-from wiesel.lfs.rules import LabelRule, text_column, true_rows
+from wiesel.lfs.function import LabelRule, slug, text_column, true_rows
 from wiesel.parameters import check_number
 
 __all__ = ["KeywordPass", "KeywordQuery", "Keywords", "Regex", "keywords", "regex"]

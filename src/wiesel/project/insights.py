@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from wiesel.analysis.finding import Finding, as_text, most_serious_first
-from wiesel.analysis.findings import vote_findings
+from wiesel.analysis.findings import Finding, as_text, most_serious_first, vote_findings
 from wiesel.analysis.summary import wilson_interval
 from wiesel.guidance import feature_findings
 from wiesel.io import Split
 from wiesel.label_models.majority_vote import vote_balance
 from wiesel.labels import ABSTAIN, as_indices, class_prior
-from wiesel.project.rows import row_contents
+from wiesel.project.rows import row_keys
 from wiesel.votes import VoteMatrix
 
 __all__ = ["evidence_of_rules", "leak_findings", "project_findings", "with_examples"]
@@ -101,7 +100,7 @@ def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Fin
     >>> [each.sentence.split(":")[0] for each in found]
     ['1 of the 2 test rows is also in train']
     """
-    keys = {name: _keys(split, text_column) for name, split in splits.items()}
+    keys = {name: row_keys(own.rows, own.ids, text_column) for name, own in splits.items()}
     for first, second in (("train", "dev"), ("train", "test"), ("dev", "test")):
         if not {first, second} <= set(keys):
             continue
@@ -123,15 +122,6 @@ def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Fin
             "Voters and figures count them each time; keep one of each."
         )
         yield Finding("copies", sentence, value=copies / len(texts))
-
-
-def _keys(split: Split, text_column: str) -> pl.Series:
-    """What a row is recognized by: its text; without texts, its id and all its values."""
-    rows = split.rows
-    if text_column not in rows.columns or rows[text_column].dtype != pl.String:
-        return split.ids.cast(pl.String) + "\x1f" + row_contents(rows)
-    texts = row_contents(rows, text_column)
-    return texts.set(texts == "", None)
 
 
 def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:

@@ -12,7 +12,7 @@ from wiesel.analysis.summary import conflicted, wilson_interval
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.guidance.terms import TermIndex, distinctive_terms
 from wiesel.io import Split
-from wiesel.lfs.trying import matched_spans
+from wiesel.lfs.apply import matched_spans
 from wiesel.report import BalanceRow, ErrorItem, SliceRow
 from wiesel.votes import VoteMatrix
 

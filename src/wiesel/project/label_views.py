@@ -13,8 +13,7 @@ from wiesel.errors import DataError
 from wiesel.evaluation import evaluate_presence
 from wiesel.io.files import read_text
 from wiesel.label_sets import MultiLabelSpace
-from wiesel.project.run_views import places_among
-from wiesel.project.runs import KeptRun
+from wiesel.project.runs import KeptRun, places_among
 from wiesel.spans import SpanLabels, read_doccano
 
 __all__ = [

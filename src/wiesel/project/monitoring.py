@@ -6,6 +6,7 @@ in each group.
 """
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -21,17 +22,28 @@ from wiesel.features.tfidf import count_terms, count_words
 from wiesel.labels import ABSTAIN
 from wiesel.project.bundle import Bundle
 from wiesel.project.predicting import predict_table
+from wiesel.project.rows import row_keys, row_marks
 from wiesel.project.training import TrainingSet
 from wiesel.report.charts import TableColumn, sortable_table
 from wiesel.report.sections import whole_page
 from wiesel.votes import VoteMatrix
 
-__all__ = ["DRIFT", "Check", "Drift", "monitor", "reference_statistics", "run_reference"]
+__all__ = [
+    "DRIFT",
+    "Check",
+    "Drift",
+    "learned_rows",
+    "monitor",
+    "reference_statistics",
+    "run_reference",
+]
 
 DRIFT = 3
 """The exit code if the rows have changed."""
 _FORMAT = 1
 _KEPT_VALUES = 2_000
+_MOST_MARKS = 200_000
+"""Of more training rows, a random part is kept: 2 MB."""
 _TERMS = 300
 _LEAST_TEXTS = 5
 _MANY = 100
@@ -94,7 +106,7 @@ class Drift:
     def __str__(self) -> str:
         head = (
             f"{len(self.alarms)} of {len(self.checks)} checks found a change in {self.n_items:,} "
-            f"rows (at most {self.level:.0%} false alarms)."
+            f"rows (at most {100 * self.level:.0f} % false alarms)."
         )
         shown = self.alarms[:_SHOWN]
         width = max((len(check.name) for check in shown), default=0)
@@ -142,7 +154,37 @@ def run_reference(
     name = "test" if "test" in data.splits else unseen
     split = None if name is None else data.splits.get(name)
     held_out = None if split is None else (split.rows, votes.get(str(name)), split.gold)
-    return reference_statistics(bundle, data.splits["train"].rows, held_out, data.votes)
+    found = reference_statistics(bundle, data.splits["train"].rows, held_out, data.votes)
+    learned = [own for name, own in data.splits.items() if name != "test"]
+    keys = [row_keys(own.rows, own.ids, inputs["column"]) for own in learned]
+    return {**found, "learned": _written(row_marks(pl.concat(keys)))}
+
+
+def learned_rows(bundle: Bundle, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows of a table the model was trained on, with or without their labels.
+
+    Texts are recognized; rows of other columns only by their id, with the same values. None are if
+    the model does not say which rows it knows.
+    """
+    stored = (bundle.reference or {}).get("learned", "")
+    if not isinstance(stored, str) or not stored:
+        return np.zeros(len(rows), dtype=np.bool_)
+    try:
+        numbers = np.frombuffer(b64decode(stored, validate=True), "<u8")
+    except ValueError as error:
+        raise SavedModelError(
+            f"What the model knows of its rows cannot be read: {error}."
+        ) from None
+    ids = rows["id"] if "id" in rows.columns else pl.Series([None] * len(rows), dtype=pl.String)
+    marks = row_marks(row_keys(rows, ids, bundle.manifest["inputs"]["column"]))
+    return marks.is_in(pl.Series(numbers).implode()).fill_null(False).to_numpy()
+
+
+def _written(marks: pl.Series) -> str:
+    known = np.unique(marks.drop_nulls().to_numpy())
+    if len(known) > _MOST_MARKS:
+        known = np.random.default_rng(0).choice(known, _MOST_MARKS, replace=False)
+    return b64encode(np.sort(known).astype("<u8").tobytes()).decode()
 
 
 def reference_statistics(
@@ -416,9 +458,10 @@ def _accuracy(before: Measures, after: Measures) -> dict[str, Any]:
 def _accuracy_text(found: Mapping[str, Any]) -> str:
     low, high = found["interval"]
     known = found["at_training"]
-    before = "" if known is None else f"; at training {known:.1%}"
+    before = "" if known is None else f"; at training {100 * known:.1f} %"
     return (
-        f"Accuracy {found['accuracy']:.1%} ({low:.1%} to {high:.1%}, {found['n_items']:,} rows"
+        f"Accuracy {100 * found['accuracy']:.1f} % ({100 * low:.1f} % to {100 * high:.1f} %, "
+        f"{found['n_items']:,} rows"
         f"{before})."
     )
 

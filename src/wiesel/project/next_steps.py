@@ -9,8 +9,7 @@ import numpy as np
 from wiesel.errors import listed
 from wiesel.evaluation import Report
 from wiesel.project.judged_items import ErrorBucket
-from wiesel.project.run_views import RunView
-from wiesel.project.runs import KeptRun
+from wiesel.project.runs import KeptRun, RunView
 from wiesel.project.workspace import Workspace
 
 __all__ = ["NextStep", "next_steps"]

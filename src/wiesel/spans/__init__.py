@@ -4,29 +4,27 @@ from typing import Any
 
 from wiesel.label_models.base import LabelModel
 from wiesel.registry import Method, Registry
-from wiesel.spans.annotated_files import read_annotated, read_documents
-from wiesel.spans.decoding import token_soft_labels
-from wiesel.spans.documents import Document, Documents
+from wiesel.spans.documents import Document, Documents, token_soft_labels, tokenize
 from wiesel.spans.formats import (
+    from_spacy,
+    read_annotated,
     read_conll,
+    read_docbin,
     read_doccano,
+    read_documents,
     read_label_studio,
     write_conll,
+    write_docbin,
     write_doccano,
     write_label_studio,
 )
 from wiesel.spans.functions import SpanFunction, span_function
-from wiesel.spans.gazetteers import gazetteer
 from wiesel.spans.hidden_markov import HiddenMarkov
-from wiesel.spans.loading import load_span_lfs
 from wiesel.spans.marking import MarkedText, explain_spans, spans_page
-from wiesel.spans.metrics import SpanReport, evaluate_spans
-from wiesel.spans.patterns import outside, pattern
+from wiesel.spans.metrics import SpanReport, evaluate_spans, voter_table
+from wiesel.spans.patterns import gazetteer, load_span_lfs, outside, pattern
 from wiesel.spans.prompting import prompt_spans
-from wiesel.spans.spacy_documents import from_spacy, read_docbin, write_docbin
-from wiesel.spans.summary import voter_table
 from wiesel.spans.tags import Span, SpanLabels
-from wiesel.spans.tokenizer import tokenize
 from wiesel.spans.votes import TokenVotes, apply_span_lfs
 
 REGISTRY = Registry(

@@ -1,21 +1,74 @@
-"""Documents: texts that are tokenized once, with pointers to the tokens of each."""
+"""Documents: texts that are tokenized once, with pointers to tokens; spans of tag sequences."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import DataError
-from wiesel.spans.tags import Runs, Span, SpanLabels, runs_of_tags, tags_of_runs
-from wiesel.spans.tokenizer import Tokenizer, tokenize
+from wiesel.spans.tags import Runs, Span, SpanLabels, legal_tags, runs_of_tags, tags_of_runs
 from wiesel.tables import as_frame, index_ids, require_columns
 from wiesel.vote_entries import Rows, item_ids, row_indices
 
-__all__ = ["Document", "Documents", "Words"]
+if TYPE_CHECKING:
+    from wiesel.label_models import LabelModel
+    from wiesel.spans.votes import TokenVotes
+
+__all__ = [
+    "Document",
+    "Documents",
+    "Tokenizer",
+    "Words",
+    "outside_where_silent",
+    "reads_sequences",
+    "spans_of_proba",
+    "token_soft_labels",
+    "tokenize",
+]
+
+Tokenizer = Callable[[str], list[tuple[int, int]]]
+"""Where the tokens of a text start and end, in characters, in order and without overlaps."""
+
+
+def tokenize(text: str) -> list[tuple[int, int]]:
+    """Return where the tokens of a text start and end.
+
+    >>> text = "It's 5 €"
+    >>> [text[start:end] for start, end in tokenize(text)]
+    ['It', "'", 's', '5', '€']
+    """
+    return [match.span() for match in _token().finditer(text)]
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    # Python's \w excludes combining marks, which are parts of words in many scripts.
+    marks = _character_class(_marks())
+    return re.compile(rf"\w[\w{marks}]*|[^\w\s][{marks}]*")
+
+
+def _marks() -> list[int]:
+    # Once per process. The other planes have ideographs, private use, or nothing.
+    codes = [*range(0x20000), *range(0xE0000, 0xF0000)]
+    kinds = map(unicodedata.category, map(chr, codes))
+    return [code for code, kind in zip(codes, kinds, strict=True) if kind[0] == "M"]
+
+
+def _character_class(codes: list[int]) -> str:
+    """The character class of a regular expression with these characters, as ranges."""
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and code == ranges[-1][1] + 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
 
 
 @dataclass(frozen=True)
@@ -311,3 +364,52 @@ class Documents:
 
     def __repr__(self) -> str:
         return f"Documents({len(self):,} documents, {self.n_tokens:,} tokens)"
+
+
+def spans_of_proba(
+    proba: npt.NDArray[np.float64], documents: Documents, labels: SpanLabels
+) -> list[list[Span]]:
+    """Return the spans of the most probable legal tags, for every document.
+
+    The confidence of a span is the mean probability of the tags of its tokens.
+
+    >>> documents = Documents.from_texts(["Ada Byron"])
+    >>> spans_of_proba(np.array([[0.2, 0.8, 0], [0.4, 0, 0.6]]), documents, SpanLabels(("PER",)))
+    [[Span(start=0, end=9, label='PER', confidence=0.7)]]
+    """
+    tags = legal_tags(np.log(np.maximum(proba, 1e-300)), documents.pointers, labels)
+    runs = runs_of_tags(tags, documents.pointers)
+    chosen = proba[np.arange(len(tags)), tags]
+    before = np.concatenate([[0.0], np.cumsum(chosen)])
+    confidence = (before[runs.last] - before[runs.first]) / (runs.last - runs.first)
+    return documents.spans_of_runs(runs, labels, confidence.round(6))
+
+
+def outside_where_silent(
+    proba: npt.NDArray[np.float64], covered: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float64]:
+    """Return probabilities in which tokens without votes are outside of all spans.
+
+    Label models of independent items give such a token the class prior. But voters who mark spans
+    abstain on most tokens because there is nothing to mark.
+    """
+    proba = proba.copy()
+    proba[~covered] = 0.0
+    proba[~covered, 0] = 1.0
+    return proba
+
+
+def reads_sequences(label_model: "LabelModel") -> bool:
+    """Return whether a label model takes votes on tokens with their documents."""
+    return tuple(label_model.tasks) == ("spans",)
+
+
+def token_soft_labels(label_model: Any, votes: "TokenVotes") -> npt.NDArray[np.float64]:
+    """Return a fitted label model's soft label of every token: (n_tokens, n_tags).
+
+    A label model of independent items labels token by token; tokens without votes are outside.
+    """
+    if reads_sequences(label_model):
+        proba: npt.NDArray[np.float64] = label_model.predict_proba(votes)
+        return proba
+    return outside_where_silent(label_model.predict_proba(votes.votes), votes.votes.covered)

@@ -1,23 +1,32 @@
-"""Annotated text in the formats of other tools: CoNLL columns, doccano and Label Studio."""
+"""Files of documents with spans: JSON Lines, CoNLL, annotation tools and spaCy."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wiesel.errors import DataError
+from wiesel.errors import DataError, MissingExtraError
+from wiesel.io import FilePath, existing_file, explained, read_rows, scan_rows
 from wiesel.io.annotation.doccano import labels_of
 from wiesel.io.annotation.label_studio import is_label_studio, prediction_task
+from wiesel.io.files import read_text
 from wiesel.io.lenient import as_written_by, json_records
 from wiesel.spans.documents import Documents
 from wiesel.spans.tags import OUTSIDE, Span, SpanLabels
 
 __all__ = [
+    "annotated_content",
+    "from_spacy",
+    "read_annotated",
     "read_conll",
+    "read_docbin",
     "read_doccano",
+    "read_documents",
     "read_label_studio",
     "write_conll",
+    "write_docbin",
     "write_doccano",
     "write_label_studio",
 ]
@@ -27,6 +36,12 @@ _PREFIXES = ("B-", "I-", *_AS_BIO)
 
 Annotated = tuple[Documents, list[list[Span]]]
 """Documents, and the spans of each."""
+_FORMATS = {
+    ".jsonl": "doccano",
+    ".json": "label_studio",
+    ".spacy": "docbin",
+    **dict.fromkeys((".conll", ".txt", ".bio", ".iob"), "conll"),
+}
 
 
 def read_conll(text: str, column: int = -1) -> Annotated:
@@ -244,3 +259,144 @@ def _annotated(rows: Iterable[dict[str, Any]], spans: list[list[Span]]) -> Annot
     known = all(isinstance(value, (int, str)) for value in ids) and len(set(ids)) == len(ids)
     documents = Documents.from_texts([row["text"] for row in rows], ids if known and ids else None)
     return documents, spans
+
+
+def read_documents(path: FilePath, text: str = "text", id: str | None = None) -> Documents:
+    """Return the texts of a file: a table with a column of texts, or any file with spans.
+
+    Ids come from the column `id`; None uses the column named `id` if there is one.
+    """
+    file = existing_file(path)
+    if file.suffix in _FORMATS.keys() - {".jsonl"}:
+        return read_annotated(file)[0]
+    with explained(file):
+        if id is None and "id" in scan_rows(file).collect_schema().names():
+            id = "id"
+        return Documents.from_rows(read_rows(file, [text, *([id] if id else [])]), text, id)
+
+
+def read_annotated(path: FilePath, predictions: bool = False) -> Annotated:
+    """Return the documents and spans of a file: doccano JSONL, CoNLL, Label Studio or DocBin.
+
+    With `predictions`, Label Studio's predictions are used for tasks without an annotation.
+
+    >>> read_annotated("gold.csv")
+    Traceback (most recent call last):
+    wiesel.errors.DataError: There is no file gold.csv...
+    """
+    file = existing_file(path)
+    with explained(file):
+        how = _FORMATS.get(file.suffix)
+        if how is None:
+            raise DataError(
+                "Spans are read from .jsonl (text, label), .conll, .json of Label Studio and "
+                f".spacy files; got {file.suffix!r}."
+            )
+        if how == "docbin":
+            return read_docbin(file.read_bytes())
+        if how == "label_studio":
+            return read_label_studio(read_text(file), predictions)
+        return (read_doccano if how == "doccano" else read_conll)(read_text(file))
+
+
+def annotated_content(
+    documents: Documents, spans: Sequence[Sequence[Span]], path: FilePath, how: str | None = None
+) -> bytes:
+    r"""Return the content of a file of spans, in the format of its name, so it can be read again.
+
+    `how` names another format; a name without a known ending gives doccano JSONL.
+
+    >>> annotated_content(Documents.from_texts(["Ada"]), [[Span(0, 3, "PER")]], "found.conll")
+    b'Ada B-PER\n'
+    """
+    chosen = how or _FORMATS.get(Path(path).suffix, "doccano")
+    content = _WRITERS[chosen](documents, spans)
+    return content if isinstance(content, bytes) else content.encode()
+
+
+def from_spacy(docs: Iterable[Any], ids: Any = None) -> "Annotated":
+    """Return spaCy `Doc` objects as documents with spaCy's tokens, and their entities as spans.
+
+    Tokens that consist only of white space are left out.
+    """
+    kept = list(docs)
+    for number, doc in enumerate(kept):
+        if not hasattr(doc, "ents"):
+            raise DataError(f"Document {number} is not a spaCy Doc: {doc!r:.60}.")
+    offsets = [
+        [(token.idx, token.idx + len(token.text)) for token in doc if not token.is_space]
+        for doc in kept
+    ]
+    documents = Documents.from_offsets([doc.text for doc in kept], offsets, ids)
+    spans = [[Span(e.start_char, e.end_char, e.label_) for e in doc.ents] for doc in kept]
+    return documents, spans
+
+
+def read_docbin(content: bytes) -> "Annotated":
+    """Return the documents and entities of a DocBin from `spacy convert` or `to_bytes`."""
+    spacy = _spacy()
+    try:
+        docs = list(spacy.tokens.DocBin().from_bytes(content).get_docs(spacy.blank("xx").vocab))
+    except Exception as error:  # spaCy may raise anything for foreign bytes
+        raise DataError(f"This is not a spaCy DocBin: {type(error).__name__}: {error}") from error
+    return from_spacy(docs)
+
+
+def write_docbin(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> bytes:
+    """Return documents and their spans as a DocBin, which `spacy train` reads."""
+    spacy = _spacy()
+    documents.tags_of(spans, _labels_of(spans))  # refuses spans that overlap or are outside
+    vocabulary, docs = spacy.blank("xx").vocab, []
+    for document, own in zip(documents, spans, strict=True):
+        words, spaces = _words_and_spaces(document.text, document.starts, document.ends)
+        doc = spacy.tokens.Doc(vocabulary, words=words, spaces=spaces)
+        doc.ents = [
+            doc.char_span(int(start), int(end), label=label, alignment_mode="expand")
+            for start, end, label, *_ in own
+        ]
+        docs.append(doc)
+    return bytes(spacy.tokens.DocBin(docs=docs).to_bytes())
+
+
+def _labels_of(spans: Sequence[Sequence[tuple[Any, ...]]]) -> Any:
+    from wiesel.spans.tags import SpanLabels
+
+    names = dict.fromkeys(span[2] for own in spans for span in own)
+    return SpanLabels(tuple(names) or ("X",))
+
+
+def _words_and_spaces(text: str, starts: Any, ends: Any) -> tuple[list[str], list[bool]]:
+    """The text in spaCy's form: words with or without a space; white space as words."""
+    words: list[str] = []
+    spaces: list[bool] = []
+    place = 0
+    for start, end in [*zip(starts.tolist(), ends.tolist(), strict=True), (len(text), len(text))]:
+        gap = text[place:start]
+        if gap and words:
+            spaces[-1] = gap[0] == " "
+            gap = gap[1:] if gap[0] == " " else gap
+        if gap:
+            words.append(gap)
+            spaces.append(False)
+        if end > start:
+            words.append(text[start:end])
+            spaces.append(False)
+        place = end
+    return words, spaces
+
+
+def _spacy() -> Any:
+    try:
+        import spacy
+        import spacy.tokens
+    except ImportError:
+        raise MissingExtraError("DocBin files need spaCy: pip install 'wiesel[spacy]'") from None
+    return spacy
+
+
+_WRITERS: dict[str, Callable[[Documents, Sequence[Sequence[Span]]], str | bytes]] = {
+    "doccano": write_doccano,
+    "label_studio": write_label_studio,
+    "conll": write_conll,
+    "docbin": write_docbin,
+}

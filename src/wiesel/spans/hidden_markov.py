@@ -19,8 +19,7 @@ from wiesel.label_models.base import ClassBalance, LabelModel
 from wiesel.label_models.expectation_maximization import log_of, shares
 from wiesel.labels import LabelSpace
 from wiesel.parameters import check_choice, check_number
-from wiesel.spans.decoding import outside_where_silent, spans_of_proba
-from wiesel.spans.documents import Documents
+from wiesel.spans.documents import Documents, outside_where_silent, spans_of_proba
 from wiesel.spans.forward_backward import Chain, Layout, Smoothed, smooth
 from wiesel.spans.tags import Span, SpanLabels
 from wiesel.spans.votes import TOGETHER, TokenVotes, check_token_votes
@@ -211,7 +210,9 @@ class HiddenMarkov(LabelModel):
             if not (value >= 0).all() or not np.allclose(value.sum(axis=-1), 1):
                 raise SavedModelError(f"The rows of the stored {name} are not probabilities.")
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)
         check_number(self, "tol", self.tol, low=0)
         check_number(self, "smoothing", self.smoothing, low=0)

@@ -1,4 +1,4 @@
-"""Scores for spans: precision, recall and F1 of exact and overlapping spans, and for tokens."""
+"""Scores of spans, and the summary of span functions."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -12,12 +12,14 @@ from wiesel.analysis.table import Table, count, percent, text
 from wiesel.errors import DataError
 from wiesel.spans.documents import Documents
 from wiesel.spans.tags import SpanLabels
+from wiesel.spans.votes import TokenVotes
 from wiesel.tables import in_order_of
 
-__all__ = ["SpanFigures", "SpanReport", "evaluate_spans"]
+__all__ = ["SpanFigures", "SpanReport", "evaluate_spans", "voter_table"]
 
 Spans = Sequence[Sequence[tuple[Any, ...]]]
 """The spans of every document: (start, end, label) and possibly more."""
+_COUNTED = ("spans", "documents", "tokens", "conflicts")
 
 
 class SpanFigures(NamedTuple):
@@ -137,3 +139,42 @@ def _f1(precision: float, recall: float) -> float:
         return float("nan")
     p, r = np.nan_to_num(precision), np.nan_to_num(recall)
     return float(2 * p * r / (p + r)) if p + r else 0.0
+
+
+def voter_table(
+    votes: TokenVotes, gold: Sequence[Sequence[tuple[Any, ...]]] | None = None
+) -> Table:
+    """Return a row for each span function: what it marked, and how much of that is correct.
+
+    `conflicts` are tokens on which another voter disagrees. `precision` requires gold spans, and
+    counts exact matches.
+
+    >>> from wiesel.spans import Documents, apply_span_lfs, gazetteer
+    >>> documents = Documents.from_texts(["Ada met Bob"])
+    >>> names = gazetteer("PER", ["Ada", "met"], name="names")
+    >>> votes = apply_span_lfs(names, documents, labels=["PER"])
+    >>> print(voter_table(votes, [[(0, 3, "PER")]]))
+     voter   spans   documents   tokens   conflicts   precision
+    ────────────────────────────────────────────────────────────
+     names       2           1        2           0      50.0 %
+    """
+    disagree = (votes.votes.counts() > 0).sum(axis=1) > 1
+    rows = []
+    for voter in votes.voters:
+        own, found = votes.votes.select([voter]), votes.spans(voter)
+        row: dict[str, Any] = {
+            "voter": voter,
+            "spans": sum(map(len, found)),
+            "documents": sum(map(bool, found)),
+            "tokens": own.n_votes,
+            "conflicts": int(np.count_nonzero(own.covered & disagree)),
+        }
+        if gold is not None:
+            report = evaluate_spans(gold, found, votes.documents, votes.labels)
+            precision = report.exact["all"].precision
+            row["precision"] = None if np.isnan(precision) else precision
+        rows.append(row)
+    shown = [] if gold is None else [percent("precision")]
+    columns = (text("voter"), *map(count, _COUNTED), *shown)
+    frame = pl.DataFrame(rows, schema_overrides={} if gold is None else {"precision": pl.Float64})
+    return Table(frame, columns)

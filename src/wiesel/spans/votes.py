@@ -11,8 +11,7 @@ import numpy.typing as npt
 from wiesel.errors import ParameterError, VoteError, WieselWarning, listed, suggest, warn_user
 from wiesel.labels import LabelSpace
 from wiesel.lfs.failures import FailureLog
-from wiesel.spans.decoding import outside_where_silent, spans_of_proba
-from wiesel.spans.documents import Documents
+from wiesel.spans.documents import Documents, outside_where_silent, spans_of_proba
 from wiesel.spans.functions import GivenSpans, Marks, SpanFunction, check_labels
 from wiesel.spans.patterns import as_span_functions
 from wiesel.spans.tags import OUTSIDE, Span, SpanLabels, tokens_of_runs

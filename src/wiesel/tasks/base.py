@@ -2,17 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from wiesel.errors import Advice, Argument, FeatureError, ParameterError, SavedModelError
+from wiesel.errors import Advice, Argument, FeatureError, ParameterError, SavedModelError, suggest
 from wiesel.label_models import LabelModel
 from wiesel.training import History, Inputs, Objective, Validation, as_inputs
 from wiesel.training.inputs import as_batch
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = [
     "NEEDS_VALIDATION",
@@ -26,6 +26,9 @@ __all__ = [
     "find_copies",
     "merge_copies",
     "originals_of",
+    "stored_task",
+    "task_of",
+    "task_of_votes",
 ]
 
 NEEDS_VALIDATION = (
@@ -42,6 +45,7 @@ Array = npt.NDArray[np.float64]
 FitLabelModel = Callable[[Any, Any, "Array | None"], tuple[LabelModel, Array]]
 """Fits a copy of a label model on the one `VoteMatrix` of a plan, given P(class) if it is known.
 Returns it and its soft labels."""
+_KINDS: "list[type[Task]]" = []
 _MOST_VOTERS = 3_000
 """The most voters for which all pairs are compared."""
 _MOST_ITEMS = 2_000
@@ -71,6 +75,10 @@ class Task(ABC):
 
     kind: ClassVar[str]
     """The name of the kind in saved models and messages."""
+    label_type: ClassVar[type]
+    """The type of its labels, by which `task_of` finds the kind."""
+    votes_type: ClassVar[type] = VoteMatrix
+    """The type of the votes on its items."""
     output: ClassVar[str]
     """What a network returns a logit for: a class, a label."""
     learns_gold: ClassVar[bool] = True
@@ -87,6 +95,17 @@ class Task(ABC):
 
     def __init__(self, labels: Any) -> None:
         self.labels = labels
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "label_type" in vars(cls):
+            # The last comes first: the labels of a kind may be a refinement of another's.
+            _KINDS.insert(0, cls)
+
+    @classmethod
+    def stored(cls, names: Any, ordered: bool) -> Self:
+        """Return the task whose labels have these names."""
+        return cls(cls.label_type(*names, ordered=ordered))
 
     @property
     @abstractmethod
@@ -370,6 +389,31 @@ class Task(ABC):
     @abstractmethod
     def check_weights(self, weights: Mapping[str, Any]) -> dict[str, Any]:
         """Return the stored weights of a committee's members, checked."""
+
+
+def task_of(labels: Any) -> Task:
+    """Return the task of these labels.
+
+    >>> from wiesel import MultiLabelSpace
+    >>> task_of(MultiLabelSpace("sports", "politics")).kind
+    'several labels'
+    """
+    return next(kind for kind in _KINDS if isinstance(labels, kind.label_type))(labels)
+
+
+def task_of_votes(votes: Any) -> Task:
+    """Return the task that votes are for; refuse what are no votes."""
+    if not isinstance(votes, tuple(kind.votes_type for kind in _KINDS)):
+        require_votes(votes)
+    return task_of(votes.labels)
+
+
+def stored_task(kind: Any, names: Any, *, ordered: bool = False) -> Task:
+    """Return the task of a saved model, from its kind and the names of its labels."""
+    kinds = {each.kind: each for each in reversed(_KINDS)}
+    if kind not in kinds:
+        raise SavedModelError(f"There is no kind of task {kind!r:.60}. {suggest(kind, kinds)}")
+    return kinds[kind].stored(names, ordered)
 
 
 def originals_of(voters: Sequence[str], copies: Mapping[str, str]) -> npt.NDArray[np.int64]:

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,14 @@ from wiesel.label_models.base import (
 from wiesel.labels import LabelSpace, checked_proba
 from wiesel.nn import soft_cross_entropy
 from wiesel.nn.end_models import Ensemble, logits_of
-from wiesel.spans.decoding import (
+from wiesel.spans.documents import (
+    Document,
+    Documents,
     outside_where_silent,
     reads_sequences,
     spans_of_proba,
     token_soft_labels,
 )
-from wiesel.spans.documents import Document, Documents
 from wiesel.spans.hidden_markov import HiddenMarkov
 from wiesel.spans.marking import MarkedText, explain_spans
 from wiesel.spans.metrics import evaluate_spans
@@ -69,10 +70,17 @@ class SpansTask(Task):
     """
 
     kind = "spans"
+    label_type = SpanLabels
+    votes_type = TokenVotes
     output = "tag"
     learns_gold = False
     logits_axes = "items, tokens"
     labels: SpanLabels
+
+    @classmethod
+    def stored(cls, names: Any, ordered: bool) -> Self:
+        """Return the task whose labels have these names; an order has no meaning for spans."""
+        return cls(SpanLabels(tuple(names)))
 
     @property
     def tags(self) -> LabelSpace:

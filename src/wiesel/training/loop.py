@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.errors import TrainingError
-from wiesel.nn.end_models import evaluating, logits_of
+from wiesel.nn.end_models import evaluating, fused_logits, logits_of
 from wiesel.nn.stacking import RandomStreams, share_tensors, stack_modules
 from wiesel.threads import fitting_threads, one_thread
 from wiesel.training.batches import Batch, StackedItems, TrainingData, shuffled
@@ -68,6 +68,8 @@ ENOUGH_GOLD = 30
 They harm as often as they help."""
 
 _PREDICTED_ITEMS = 2048
+_FEW_ITEMS = 16
+"""So many items are predicted by all networks of a committee at once."""
 _LEAST = 1e-6
 """The smallest probability in a log loss."""
 
@@ -87,7 +89,7 @@ class Validation:
         return "auc" if two_classes else "accuracy"
 
     @property
-    def labels_given(self) -> npt.NDArray[np.int64]:
+    def gold_array(self) -> npt.NDArray[np.int64]:
         """The gold labels as one array, of any shape."""
         return self.gold
 
@@ -155,6 +157,11 @@ def predict_logits(
     rows = np.arange(len(inputs)) if rows is None else rows
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
     chunks = max(1, min(_PREDICTED_ITEMS, 2**28 // max(1, inputs.item_bytes)))
+    with fitting_threads(module):
+        if 0 < len(rows) <= min(_FEW_ITEMS, chunks):
+            logits = fused_logits(module, move(inputs.take(rows), device))
+            if logits is not None:
+                return logits.cpu().float()
     with fitting_threads(module), evaluating(module):
         parts = [
             logits_of(module, move(inputs.take(rows[start : start + chunks]), device)).cpu()
@@ -302,7 +309,7 @@ class TrainingState:
 
     def resumed(self, fingerprint: str) -> Self:
         """Continue from the checkpoint, if there is one."""
-        found = self._found(fingerprint)
+        found = self._stored_checkpoint(fingerprint)
         if found is None:
             return self
         self.objective.load_state_dict(found.weights)
@@ -317,7 +324,7 @@ class TrainingState:
             self.streams.set_states(found.random_states)
         return self
 
-    def _found(self, fingerprint: str) -> Checkpoint | None:
+    def _stored_checkpoint(self, fingerprint: str) -> Checkpoint | None:
         path = self.options.checkpoint
         return read_checkpoint(path, fingerprint) if path else None
 

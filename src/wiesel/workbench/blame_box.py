@@ -7,7 +7,7 @@ from typing import Any
 from nicegui import ui
 
 from wiesel.guidance import Blame
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.function import LabelRule
 from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, table

@@ -18,8 +18,7 @@ from wiesel.io import FilePath
 from wiesel.labels import ABSTAIN
 from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.rows import positions
-from wiesel.project.run_views import Predictions
-from wiesel.project.runs import KeptRun, kept_runs
+from wiesel.project.runs import KeptRun, Predictions, kept_runs
 from wiesel.project.settings import Project, in_project_words
 from wiesel.project.workspace import Workspace, open_workspace
 from wiesel.saving import write_json
@@ -31,7 +30,7 @@ Made = TypeVar("Made")
 
 _COUNTED = 20
 """The steps are not counted further."""
-_MOMENT = 3.0
+_WARM_UP_SECONDS = 3.0
 """Seconds before values that pages may need are computed in advance."""
 
 
@@ -76,7 +75,7 @@ class Desk:
 
         It starts after a short delay, because a page opened right away needs the processor first.
         """
-        later = threading.Timer(_MOMENT, self._warm_up)
+        later = threading.Timer(_WARM_UP_SECONDS, self._warm_up)
         later.daemon = True
         later.start()
 

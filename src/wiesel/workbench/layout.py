@@ -1,4 +1,4 @@
-"""The common page layout: the top bar, the colors, the empty states."""
+"""The common page layout: the top bar, the colors, the empty states, problems of files."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,25 +8,16 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from wiesel.project.settings import SEVERAL_LABELS, SPANS
-from wiesel.workbench.desk import Desk
+from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.first_steps import FirstSteps, close_first_steps
-from wiesel.workbench.problem_banner import ProblemBanner
-from wiesel.workbench.texts import link, words
-
-GRAY = "#77818b"
-COLORS = ["#4a90c4", "#cf7440", "#4fa574", "#9c72bd", "#b8941f", "#4b9fa9", "#bd5f86"]
-"""Colors of chart lines, on a light and on a dark page."""
-AXIS = {
-    "axisLabel": {"color": GRAY},
-    "splitLine": {"lineStyle": {"color": "rgba(128,128,128,0.25)"}},
-}
-"""The style of chart axes, on a light and on a dark page."""
+from wiesel.workbench.texts import cut, link, words
 
 __all__ = [
     "AXIS",
     "COLORS",
     "GRAY",
     "PAGES",
+    "ProblemBanner",
     "card",
     "empty_state",
     "frame",
@@ -37,6 +28,16 @@ __all__ = [
     "stored_person",
     "table",
 ]
+
+GRAY = "#77818b"
+COLORS = ["#4a90c4", "#cf7440", "#4fa574", "#9c72bd", "#b8941f", "#4b9fa9", "#bd5f86"]
+"""Colors of chart lines, on a light and on a dark page."""
+AXIS = {
+    "axisLabel": {"color": GRAY},
+    "splitLine": {"lineStyle": {"color": "rgba(128,128,128,0.25)"}},
+}
+"""The style of chart axes, on a light and on a dark page."""
+
 
 PAGES = (
     ("/", "Data"),
@@ -202,6 +203,8 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
   .w-bar a { padding: 6px 8px; } .w-name { max-width: 92vw; flex-basis: 100%; }
 }
 """
+_LISTED = 5
+_LONGEST = 400
 
 
 @contextmanager
@@ -312,3 +315,38 @@ def table(*headers: tuple[str, bool]) -> Iterator[None]:
                 words(title, *(["w-number"] if is_number else []), tag="th")
         with ui.element("tbody"):
             yield
+
+
+class ProblemBanner:
+    """The banner; it follows the files."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.problems: tuple[str, ...] = ()
+
+    def build(self) -> None:
+        """Show the banner; it is empty while everything can be read."""
+        self.place = ui.element("div").classes("w-problems").props('role="alert"')
+        self.place.set_visibility(False)
+        if self.desk.space.has_lfs:
+            ui.timer(0.1, self._follow, once=True)
+            ui.timer(2.0, self._follow)
+
+    async def _follow(self) -> None:
+        await work(self.desk.follow_files, quiet=True)
+        found = await work(self.desk.problems, quiet=True) or ()
+        if found == self.problems:
+            return
+        self.problems = found
+        self.place.clear()
+        self.place.set_visibility(bool(found))
+        with self.place:
+            words(
+                "Some labeling functions are broken. They do not vote, the others do. A run does "
+                "not start before they are mended or removed.",
+                tag="strong",
+            )
+            for problem in found[:_LISTED]:
+                words(cut(problem, _LONGEST), tag="p")
+            if len(found) > _LISTED:
+                words(f"and {len(found) - _LISTED:,} more", tag="p")

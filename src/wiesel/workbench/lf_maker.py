@@ -9,9 +9,9 @@ from wiesel.errors import WieselError, listed
 from wiesel.guidance import LFPreview, lfs_from_selection
 from wiesel.guidance.lf_preview import RuleEffect
 from wiesel.guidance.suggesting import rule_words
-from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.apply import matched_spans
+from wiesel.lfs.function import LabelRule
 from wiesel.lfs.text_rules import Regex, keywords, regex
-from wiesel.lfs.trying import matched_spans
 from wiesel.threads import map_in_threads
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import table

@@ -1,22 +1,27 @@
-"""LFs: every labeling function with its statistics, proposals to review, and undo."""
+"""LFs: every labeling function with its statistics, those to review, versions, and undo."""
 
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from nicegui import ui
+from nicegui.events import KeyEventArguments
 
+from wiesel.errors import listed
+from wiesel.guidance import LFPreview, Suggestion
+from wiesel.guidance.suggesting import rule_words
+from wiesel.io import Snapshot
 from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.project.lf_set import LFEntry
 from wiesel.workbench.chips import chip
 from wiesel.workbench.conflict_box import ConflictBox
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import card, empty_state, heading
-from wiesel.workbench.lf_history import HistoryBox
-from wiesel.workbench.lf_maker import LFMaker
-from wiesel.workbench.lf_queue import LFQueue
-from wiesel.workbench.texts import cut, percent, shown, words
+from wiesel.workbench.layout import AXIS, COLORS, GRAY, card, empty_state, heading
+from wiesel.workbench.lf_maker import LFMaker, preview_hits
+from wiesel.workbench.texts import cut, figure_name, percent, shown, words
 
-__all__ = ["LFsPage"]
+__all__ = ["HistoryBox", "LFQueue", "LFsPage"]
 
 _COLUMNS = (
     ("voter", "labeling function", False, "Click a name to see the rows that it votes on."),
@@ -29,6 +34,8 @@ _COLUMNS = (
 )
 _LISTED = 50
 """More labeling functions are shown on request: a long table takes the browser seconds."""
+_MORE = 30
+_VERSIONS_LISTED = 12
 
 
 class LFsPage:
@@ -255,3 +262,211 @@ def _precision(row: dict[str, Any]) -> str:
         return percent(None)
     low, high = 100 * row["precision_low"], 100 * row["precision_high"]
     return f"{percent(row['precision'])} ({low:.0f}–{high:.0f})"  # noqa: RUF001 - a range
+
+
+class LFQueue:
+    """The queue; A accepts and R rejects the top proposal."""
+
+    def __init__(self, desk: Desk, on_changed: Callable[[], Any]) -> None:
+        self.desk, self.on_changed = desk, on_changed
+        self.waiting: list[Suggestion] = []
+        self.judged = 0
+        self.busy = False
+        self.version = -1
+
+    def build(self) -> None:
+        """Show the box."""
+        with card("Proposed labeling functions"):
+            self.place = (
+                ui.element("div")
+                .classes("lf-queue")
+                .style("display: flex; flex-direction: column; gap: 8px; min-height: 230px")
+            )
+        with self.place:
+            words("Looking for words that distinguish the classes …", "w-faint")
+        ui.keyboard(on_key=self._key, repeating=False, ignore=["input", "select", "textarea"])
+
+    async def load(self) -> None:
+        """Fetch proposals and show the first; they follow labels and functions made elsewhere."""
+        self.version = self.desk.version
+        self.waiting = await work(self.desk.suggested, _MORE, quiet=True) or []
+        await self._show()
+
+    async def follow(self) -> None:
+        """Look again if there was no proposal when something changed elsewhere."""
+        if not self.waiting and not self.busy and self.version != self.desk.version:
+            await self.load()
+
+    async def _show(self) -> None:
+        preview = None
+        if self.waiting:
+            preview = await work(self.desk.space.preview_rule, self.waiting[0].lf, quiet=True)
+        self.place.clear()
+        with self.place:
+            if not self.waiting or preview is None:
+                words(
+                    "No proposals yet: label one or two rows of every class, or write a labeling "
+                    "function for each.",
+                    "w-faint",
+                )
+                look = ui.button("Look again", on_click=self._again).props("flat dense no-caps")
+                look.style("align-self: flex-start")
+                return
+            self._proposal(self.waiting[0], preview)
+
+    def _proposal(self, found: Suggestion, preview: LFPreview) -> None:
+        with ui.element("div").classes("w-row"):
+            words(cut(rule_words(found.lf), 80), "w-h", "queue-rule")
+            chip(self.desk, found.lf.label, "→ ")
+        gold = f", {found.correct} of {found.support} labeled rows right" if found.support else ""
+        words(
+            f"votes on {len(preview.rows):,} rows ({percent(preview.coverage, 1)}), probably "
+            f"{percent(found.precision)} right{gold}, {preview.conflicts:,} conflicts"
+        )
+        with ui.element("div").classes("w-row"):
+            accept = ui.button("Accept (A)", on_click=self.accept).props("unelevated no-caps")
+            accept.classes("queue-accept")
+            refuse = ui.button("Reject (R)", on_click=self.refuse).props("outline no-caps")
+            refuse.classes("queue-refuse")
+            words(f"{self.judged} judged, {len(self.waiting)} waiting", "w-faint", "queue-count")
+        preview_hits(self.desk, found.lf, preview)
+
+    async def _key(self, event: KeyEventArguments) -> None:
+        if not event.action.keydown or event.modifiers.ctrl or event.modifiers.meta:
+            return
+        if event.key == "a":
+            await self.accept()
+        elif event.key == "r":
+            await self.refuse()
+
+    async def accept(self) -> None:
+        """Write the top proposal to the rules file."""
+        await self._judge(self.desk.space.accept)
+
+    async def refuse(self) -> None:
+        """Reject the top proposal, so that it is never proposed again."""
+        await self._judge(self.desk.space.refuse)
+
+    async def _judge(self, then: Callable[[Any], Any]) -> None:
+        if self.busy or not self.waiting:
+            return
+        self.busy = True  # a key pressed twice decides only one proposal
+        try:
+            found = self.waiting[0]
+            if await work(then, found.lf) is None:
+                return  # the error is shown, and the proposal stays
+            self.waiting = [each for each in self.waiting if each is not found]
+            self.judged += 1
+            self.desk.count("judged")
+            await self._show()
+        finally:
+            self.busy = False
+        if then == self.desk.space.accept:
+            self.desk.version += 1
+            await self.on_changed()
+        if not self.waiting:
+            await self._again()
+
+    async def _again(self) -> None:
+        self.desk.changed()
+        await self.load()
+
+
+class HistoryBox:
+    """The score of the current state, the curve of all states, and an undo button."""
+
+    def __init__(self, desk: Desk, on_changed: Callable[[], Any]) -> None:
+        self.desk, self.on_changed = desk, on_changed
+
+    def build(self) -> None:
+        """Show the box."""
+        with card("Preview of the end model"):
+            self.now = ui.element("div").classes("end-preview").style("min-height: 48px")
+        with card("History"):
+            self.curve = ui.echart(_options([])).style("height: 170px; width: 100%")
+            self.list = ui.element("div").style("display: flex; flex-direction: column; gap: 2px")
+            self.back = ui.button("Undo the last change", on_click=self._undo)
+            self.back.props("flat dense no-caps").classes("lf-undo").style("align-self: flex-start")
+
+    async def refresh(self) -> None:
+        """Show the score of the current state."""
+        figures = await work(self.desk.scored, quiet=True) or {}
+        silent = await work(self.desk.space.silent_classes, quiet=True) or []
+        states = await work(self.desk.space.lf_set.history, quiet=True) or []
+        self.now.clear()
+        with self.now:
+            words(_sentence(figures, silent, self.desk.space.has_preview), tag="p")
+        self.curve.options.update(_options(states))
+        self.curve.update()
+        self.back.set_enabled(len(states) > 1)
+        self.list.clear()
+        with self.list:
+            for state in reversed(states[-_VERSIONS_LISTED:]):
+                when = time.strftime("%H:%M", time.localtime(state.time))
+                words(f"{when}  {cut(state.change, 60)}", "w-faint")
+
+    async def _undo(self) -> None:
+        change = await work(self.desk.space.lf_set.undo)
+        if change is not None:
+            ui.notify(f"Undone: {change}")
+            self.desk.changed()
+            await self.on_changed()
+
+
+def _sentence(figures: dict[str, float], silent: Sequence[str], has_preview: bool) -> str:
+    if figures.get("lfs") and not has_preview:
+        return (
+            f"{figures['lfs']:.0f} voters mark something in {percent(figures['coverage'])} of the "
+            "texts. A tagger has no preview: train one to see how good it is."
+        )
+    if not figures.get("lfs"):
+        return "Write a labeling function to see a preview: a linear model on the features."
+    summary = f"{figures['lfs']:.0f} voters cover {percent(figures['coverage'])} of the rows. "
+    shown = [name for name in figures if f"{name}_low" in figures]
+    if shown:
+        values = [f"the {figure_name(name)} {_interval(figures, name)}" for name in shown]
+        return (
+            f"{summary}A linear model trained on their votes has {' and '.join(values)} "
+            f"on {figures['labeled']:.0f} labeled rows."
+        )
+    if silent:
+        return f"{summary}The preview waits for a vote or a label of {listed(silent, limit=4)}."
+    return summary + "Label randomly drawn rows to see how good a linear model is."
+
+
+def _interval(figures: dict[str, float], name: str) -> str:
+    """Return a figure with its 95 % interval."""
+    low, high = figures[f"{name}_low"], figures[f"{name}_high"]
+    found = percent(figures[name], 1)
+    return found if low != low else f"{found} ({100 * low:.0f} to {100 * high:.0f})"
+
+
+def _options(states: list[Snapshot]) -> dict[str, Any]:
+    """Return the chart of accuracy and coverage over the states."""
+    series = [
+        {
+            "name": figure_name(name),
+            "type": "line",
+            "showSymbol": True,
+            "data": [
+                None if name not in state.figures else round(100 * state.figures[name], 1)
+                for state in states
+            ],
+        }
+        for name in ("accuracy", "micro_f1", "macro_f1", "coverage")
+        if name == "coverage" or any(name in state.figures for state in states)
+    ]
+    return {
+        "animation": False,
+        "color": COLORS,
+        "grid": {"left": 34, "right": 8, "top": 28, "bottom": 20},
+        "legend": {"top": 0, "textStyle": {"color": GRAY}},
+        "tooltip": {"trigger": "axis", "renderMode": "richText"},
+        "xAxis": {
+            "type": "category",
+            "data": [cut(state.change, 40) for state in states],
+            "axisLabel": {"show": False},
+        },
+        "yAxis": {"type": "value", "min": 0, "max": 100, **AXIS},
+        "series": series,
+    }

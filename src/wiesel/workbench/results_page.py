@@ -15,8 +15,7 @@ from wiesel.project.judged_items import ErrorBucket, error_buckets
 from wiesel.project.labels import missing_dev_labels
 from wiesel.project.next_steps import NextStep, next_steps
 from wiesel.project.rows import part_of, positions
-from wiesel.project.run_views import RunView, view_run
-from wiesel.project.runs import KeptRun, compare_runs, effort_curves, kept_runs
+from wiesel.project.runs import KeptRun, RunView, compare_runs, effort_curves, kept_runs, view_run
 from wiesel.votes import VoteMatrix
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip

@@ -11,9 +11,8 @@ from nicegui.events import KeyEventArguments
 
 from wiesel.errors import WieselError
 from wiesel.explain import Explanation
-from wiesel.lfs.trying import matched_spans
-from wiesel.project.run_views import RowMarks
-from wiesel.project.runs import kept_runs
+from wiesel.lfs.apply import matched_spans
+from wiesel.project.runs import RowMarks, kept_runs
 from wiesel.workbench.chips import chip, span_line
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import heading, stored_person, table

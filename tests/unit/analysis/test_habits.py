@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from wiesel import aggregate
-from wiesel.analysis.habits import worker_groups, worker_pace
+from wiesel.analysis.workers import worker_groups, worker_pace
 from wiesel.cli.main import app
 from wiesel.errors import DataError
 from wiesel.report.crowd import crowd_html

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from forged_models import rewrite
 from sklearn.linear_model import LogisticRegression
 from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
@@ -35,7 +36,8 @@ from wiesel.errors import (
 )
 from wiesel.label_models.majority_vote import vote_balance
 from wiesel.label_models.vote_products import alignment_offsets
-from wiesel.nn import CNN, Linear
+from wiesel.nn import CNN, MLP, Linear
+from wiesel.nn.end_models import fused_logits
 from wiesel.tasks import OneLabelTask
 from wiesel.tasks.one_label import agreement_weights, each_left_out, mean_agreement
 from wiesel.training import seeded
@@ -73,7 +75,7 @@ def with_gold_votes() -> Committee:
     return committee().fit(X, copied(VOTES, 2), validation)
 
 
-def test_without_gold_networks_count_by_agreement_and_shares_are_the_class_balance(
+def test_without_gold_networks_count_by_agreement_and_shares_go_half_way_to_the_balance(
     fitted: Committee,
 ):
     assert list(fitted.member_weights_) == BINARY
@@ -86,13 +88,24 @@ def test_without_gold_networks_count_by_agreement_and_shares_are_the_class_balan
     assert weights == pytest.approx(expected / expected.sum())
     assert fitted.selection_["agreement"] == pytest.approx(agreement.mean())
     assert fitted.selection_["by"] == "last epoch"
-    mean = np.tensordot(weights, probas, axes=1) * np.exp(fitted.offsets_)
-    mean /= mean.sum(axis=1, keepdims=True)
-    assert np.allclose(fitted.predict_proba(X), mean, atol=1e-6)
+    assert np.allclose(fitted.predict_proba(X), _moved(probas, weights, fitted.offsets_), atol=1e-6)
     balance = fitted.members_[0].label_model_.class_balance_
-    assert np.allclose(mean[VOTES.covered].mean(axis=0), balance, atol=1e-3)
+    whole = _moved(probas, weights, 2 * fitted.offsets_)
+    assert np.allclose(whole[VOTES.covered].mean(axis=0), balance, atol=1e-3)
     assert np.allclose(fitted.spread(X), fitted.member_probas(X).std(axis=0))
     assert fitted.spread(X).max() > 0
+
+
+def _moved(probas: np.ndarray, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    mean = np.tensordot(weights, probas, axes=1) * np.exp(offsets)
+    return mean / mean.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("balance", [(0.8, 0.2), "about 20 % class_1"])
+def test_shares_become_a_balance_that_is_known(balance: Any):
+    model = committee(class_balance=balance).fit(X, VOTES)
+    shares = model.predict_proba(X)[VOTES.covered].mean(axis=0)
+    assert shares == pytest.approx([0.8, 0.2], abs=1e-3)
 
 
 def test_a_member_that_contradicts_the_others_loses_its_weight():
@@ -578,3 +591,15 @@ def test_an_invalid_option_of_a_member_is_refused_if_another_has_the_same_soft_l
     members = [TwoStage(MajorityVote(), linear()), TwoStage(MajorityVote(), linear(), loss="mse")]  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="'loss' option"):
         Committee(linear(), members=members).fit(X, VOTES)
+
+
+def test_one_item_is_predicted_by_all_networks_at_once_as_in_a_batch(tmp_path: Path) -> None:
+    held_out, held_votes, held_gold = HELD_OUT
+    network = MLP(3, 2, hidden=(4,))
+    model = Committee(network, **QUICK).fit(X, VOTES, (held_out, held_gold, held_votes))
+    model.save(tmp_path / "model")
+    many = np.repeat(X[:40], 2, axis=0)
+    for each in (model, load_model(tmp_path / "model")):
+        assert fused_logits(each.end_model_, torch.zeros(1, 3)) is not None
+        singles = np.concatenate([each.predict_proba(many[k : k + 1]) for k in range(0, 80, 2)])
+        assert singles == pytest.approx(each.predict_proba(many)[::2], abs=1e-6)

@@ -8,7 +8,7 @@ from wiesel import LabelSpace, MajorityVote, VoteMatrix
 from wiesel.datasets import make_panel
 from wiesel.end_to_end import Stacked
 from wiesel.errors import ParameterError
-from wiesel.label_models import CorrelatedVoters
+from wiesel.label_models import CorrelatedVoters, correlated_voters
 
 LABELS = LabelSpace("no", "yes")
 
@@ -155,3 +155,26 @@ def test_crowds_are_refused_with_advice() -> None:
     many = VoteMatrix.from_dense(np.zeros((2, 1001), int), LABELS)
     with pytest.raises(ParameterError, match=r"at most 1,000; there are 1,001\. Use DawidSkene"):
         CorrelatedVoters().fit(many)
+
+
+def test_classes_computed_together_are_those_computed_one_by_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    gold = rng.integers(5, size=400)
+    dense = np.where(rng.random((400, 6)) < 0.5, gold[:, None], rng.integers(5, size=(400, 6)))
+    dense[:, 5] = 3  # a voter that never varies
+    dense[:20, 0] = -1
+    votes = VoteMatrix.from_dense(dense, LabelSpace("a", "b", "c", "d", "e"))
+    together = CorrelatedVoters().fit(votes)
+    monkeypatch.setattr(correlated_voters, "_NUMBERS_AT_ONCE", 1)
+    alone = CorrelatedVoters().fit(votes)
+    np.testing.assert_allclose(alone.reliabilities_, together.reliabilities_, atol=1e-12)
+    np.testing.assert_allclose(alone.discriminant_, together.discriminant_, atol=1e-10)
+    assert len(np.unique(together.reliabilities_[:5].round(6))) == 25  # each class has its own
+
+
+def test_medians_count_only_some_values():
+    values = np.random.default_rng(0).normal(size=(4, 3, 3))
+    counted = np.random.default_rng(1).random((4, 3, 3)) < 0.6
+    counted[2] = False
+    expected = [np.median(v[c]) if c.any() else 0 for v, c in zip(values, counted, strict=True)]
+    np.testing.assert_allclose(correlated_voters._medians(values, counted), expected)

@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 
 from wiesel import DawidSkene, LabelSpace, OrdinalDawidSkene, VoteMatrix, aggregate
 from wiesel.errors import ParameterError, WieselWarning
-from wiesel.label_models.ordinal_dawid_skene import _best, _Natural
+from wiesel.label_models.ordinal_dawid_skene import _best, _moments, _Natural
 
 RANKS = LabelSpace("1", "2", "3", "4", "5", ordered=True)
 
@@ -87,3 +87,17 @@ def test_aggregate_needs_to_know_the_order():
     assert found.votes.labels.ordered
     numbers = [{**row, "label": {"good": 10, "fair": 9, "bad": 1}[row["label"]]} for row in table]
     assert aggregate(numbers, ordered=True).votes.labels.names == ("1", "9", "10")
+
+
+def test_a_thousand_ranks_are_refused_at_once_with_what_works():
+    ranks = LabelSpace(*(f"{rank:03}" for rank in range(1_000)), ordered=True)
+    votes = VoteMatrix.from_dense(np.zeros((3_000, 3), dtype=int), ranks)
+    with pytest.raises(ParameterError, match=r"3,000,000 numbers.*up to 707 classes work"):
+        OrdinalDawidSkene().fit(votes)
+
+
+def test_moments_are_those_of_the_distances():
+    chance = np.random.default_rng(0).dirichlet(np.ones(7), (2, 7))
+    apart = np.arange(7)[None, :] - np.arange(7)[:, None]
+    expected = [(chance * apart**power).sum(axis=2) for power in (1, 2, 3, 4)]
+    np.testing.assert_allclose(_moments(chance), expected, atol=1e-10)

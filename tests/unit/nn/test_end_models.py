@@ -5,8 +5,8 @@ from torch import nn
 from torch.nn import functional
 
 from wiesel.errors import SavedModelError
-from wiesel.nn import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
-from wiesel.nn.end_models import Dropout, evaluating
+from wiesel.nn import CNN, LSTM, MLP, Ensemble, Linear, shipped_module, shipped_spec
+from wiesel.nn.end_models import Dropout, evaluating, fused_logits
 from wiesel.training import seeded
 
 SHIPPED = [
@@ -127,3 +127,53 @@ def test_a_hook_on_a_layer_of_a_perceptron_sees_what_it_returns() -> None:
     net.layers[0].register_forward_hook(lambda layer, inputs, found: seen.append(found.shape))
     net(torch.zeros(2, 6))
     assert seen == [(2, 50)]
+
+
+def nested_ensemble() -> Ensemble:
+    networks = [MLP(5, 3, hidden=(4, 6)).eval() for _ in range(5)]
+    inner = Ensemble(networks[:2]), Ensemble(networks[2:4], [0.3, 0.7])
+    return Ensemble([*inner, networks[4]], [0.5, 0.2, 0.3], [0.1, -0.4, 0.0]).eval()
+
+
+def test_fused_logits_are_those_of_the_members_one_by_one() -> None:
+    ensemble, batch = nested_ensemble(), torch.randn(7, 5)
+    for features in (batch, batch[:1]):
+        found = fused_logits(ensemble, features)
+        assert found is not None
+        torch.testing.assert_close(found, ensemble(features))
+
+
+def test_fused_logits_follow_every_change_of_the_weights() -> None:
+    ensemble, batch = nested_ensemble(), torch.randn(1, 5)
+    last = ensemble.members[2].layers[0]
+    before = fused_logits(ensemble, batch)
+    last.weight.data.mul_(3)  # no counter of torch notices a change of the data
+    last.bias = nn.Parameter(torch.full((4,), 2.0))
+    found = fused_logits(ensemble, batch)
+    torch.testing.assert_close(found, ensemble(batch))
+    assert not torch.allclose(found, before)
+
+
+def test_members_without_weight_are_left_out_of_fused_logits() -> None:
+    networks = [MLP(5, 2).eval(), MLP(5, 2).eval(), nn.Linear(5, 2)]
+    ensemble, batch = Ensemble(networks, [0.4, 0.6, 0.0]), torch.randn(2, 5)
+    found = fused_logits(ensemble, batch)
+    assert found is not None
+    torch.testing.assert_close(found, ensemble(batch))
+
+
+def test_other_networks_are_not_fused() -> None:
+    batch, net = torch.randn(1, 5), MLP(5, 2).eval()
+    watched, changed, own = (MLP(5, 2).eval() for _ in range(3))
+    watched.layers[2].register_forward_hook(lambda *_: None)
+    changed.layers[1] = nn.Tanh()
+    own.layers[0].forward = lambda values: values[:, :1].expand(-1, 50)  # type: ignore[method-assign]
+    other_offsets = Ensemble([net, net], None, [0.0, 1.0])
+    others = [watched, changed, own, MLP(5, 2, hidden=(7,)).eval(), nn.Linear(5, 2), other_offsets]
+    assert fused_logits(Ensemble([net, net]), batch) is not None
+    for other in others:
+        assert fused_logits(Ensemble([net, other]), batch) is None
+    for features in (batch.double(), torch.randn(1, 6), {"x": batch}):
+        assert fused_logits(Ensemble([net, net]), features) is None
+    assert fused_logits(net, batch) is None
+    torch.testing.assert_close(own(batch), own.layers(batch))

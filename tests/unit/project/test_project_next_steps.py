@@ -9,8 +9,7 @@ import pytest
 from wiesel import keywords
 from wiesel.project.judged_items import ErrorBucket
 from wiesel.project.next_steps import NextStep, next_steps
-from wiesel.project.run_views import RunView
-from wiesel.project.runs import KeptRun
+from wiesel.project.runs import KeptRun, RunView
 from wiesel.project.workspace import Workspace
 
 

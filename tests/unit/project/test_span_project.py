@@ -16,7 +16,7 @@ from wiesel.project.settings import read_project
 from wiesel.project.spans import _of_votes
 from wiesel.saving import write_json
 from wiesel.spans import evaluate_spans
-from wiesel.spans.decoding import spans_of_proba
+from wiesel.spans.documents import spans_of_proba
 
 NAMES, CITIES = ("Ada", "Bob", "Cy", "Dora", "Emil"), ("Bonn", "Paris", "Bath", "Rome", "Oslo")
 PROJECT = """

@@ -22,7 +22,7 @@ from wiesel.project import workspace
 from wiesel.project.insights import with_examples
 from wiesel.project.labels import labeled_gold, missing_dev_labels, with_labeled_dev
 from wiesel.project.rows import ProjectRows
-from wiesel.project.run_views import Predictions
+from wiesel.project.runs import Predictions
 from wiesel.project.settings import read_project
 from wiesel.project.voting import cast_votes
 from wiesel.project.workspace import Workspace

@@ -52,8 +52,9 @@ class AnnotMix(CrowdModel):
     initial_accuracy: float = 0.8
     """The initial diagonal of the confusion matrices."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "alpha", self.alpha, low=0)
         check_number(self, "embedding", self.embedding, low=1, whole=True)
         check_number(self, "initial_accuracy", self.initial_accuracy, low=0.01, high=0.99)

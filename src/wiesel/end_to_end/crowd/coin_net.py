@@ -60,8 +60,9 @@ class COINNet(CrowdModel):
     rank: int | None = None
     """The rank of the per-voter part; None is a full matrix, unless there are too many."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "volume", self.volume, low=0)
         check_number(self, "outliers", self.outliers, low=0)
         check_number(self, "initial_accuracy", self.initial_accuracy, low=0.01, high=0.99)

@@ -6,8 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.crowd.crowd_layer import vote_cross_entropy
-from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
-from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
+from wiesel.end_to_end.crowd.crowd_model import (
+    CrowdModel,
+    CrowdObjective,
+    find_last_layer,
+    represent,
+    representation_width,
+)
 from wiesel.end_to_end.crowd.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
@@ -49,8 +54,9 @@ class CoNAL(CrowdModel):
     rank: int | None = None
     """The rank of the per-voter part; None is a full matrix, unless there are too many."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "separation", self.separation, low=0)
         check_number(self, "embedding", self.embedding, low=1, whole=True)
         check_rank(self, self.rank)

@@ -67,8 +67,9 @@ class ConfusionNet(CrowdModel):
     rank: int | None = None
     """The rank of the per-voter part; None is a full matrix, unless there are too many."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "structure", self.structure, _STRUCTURES)
         check_choice(self, "regularizer", self.regularizer, _REGULARIZERS)
         check_number(self, "strength", self.strength, low=0)

@@ -51,8 +51,9 @@ class CrowdLayer(CrowdModel):
     rank: int | None = None
     """MW: the rank of the per-voter part; None is a full matrix, unless there are too many."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "variant", self.variant, _VARIANTS)
         check_rank(self, self.rank)
 

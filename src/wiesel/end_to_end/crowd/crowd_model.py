@@ -1,4 +1,4 @@
-"""The base class of crowd methods: an end model and a model of the voters' errors."""
+"""The base classes of crowd methods: alternation, and what sees an item's representation."""
 
 import math
 from collections.abc import Sequence
@@ -11,26 +11,40 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.base import ExplainedModel
-from wiesel.end_to_end.crowd.voter_models import VoterMatrices, VoterModel
+from wiesel.end_to_end.crowd.voter_models import CountedConfusions, VoterMatrices, VoterModel
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries, vote_entries
 from wiesel.errors import ParameterError, SavedModelError, VoteError, suggest
 from wiesel.label_models.base import normalized_exp
-from wiesel.nn.end_models import logits_of
+from wiesel.nn.end_models import evaluating, logits_of
+from wiesel.nn.losses import soft_cross_entropy
+from wiesel.parameters import check_number
 from wiesel.tasks.one_label import VoteEffects
-from wiesel.training import Objective, Record, TrainingData, as_inputs
+from wiesel.training import Batch, Objective, Record, TrainingData, as_inputs
+from wiesel.training.inputs import Batchable
 from wiesel.training.loop import predict_logits
 from wiesel.training.objective import prediction_record
 from wiesel.votes import VoteMatrix
 
-__all__ = ["CrowdModel", "CrowdObjective", "all_entries"]
+__all__ = [
+    "AlternatingModel",
+    "AlternatingObjective",
+    "CountedObjective",
+    "CrowdModel",
+    "CrowdObjective",
+    "all_entries",
+    "find_last_layer",
+    "represent",
+    "representation_width",
+]
 
 _COUNTED_ITEMS = 4096
 _MOST_COMPUTED = 2**37
 _SECONDS_PER_NUMBER = 6e-9
 """Measured on one core: a number of a voter's matrix in one step, with its gradient."""
 _NUMBERS_AT_ONCE = 2**22
+_TRIED_ITEMS = 4
 
 
 class CrowdObjective(Objective):
@@ -246,3 +260,136 @@ def _refuse_endless(fit: PlannedFit) -> None:
 def all_entries(votes: VoteMatrix) -> VoteEntries:
     """Return all votes of a matrix one by one."""
     return vote_entries(votes.one_hot(), votes.n_classes)
+
+
+class AlternatingObjective(CrowdObjective):
+    """An end model trained on soft labels that are updated every few epochs.
+
+    A subclass sets `voters`, whose `count` learns from soft labels, and the buffer `soft_labels`.
+    """
+
+    soft_labels: Tensor
+    # An end model that has memorized its targets must not outweigh all voters.
+    least_proba = 1e-3
+
+    def __init__(self, end_model: nn.Module, votes: VoteMatrix, m_epochs: int) -> None:
+        super().__init__()
+        self.end_model = end_model
+        self.m_epochs = m_epochs
+        # Not a buffer: the votes are the user's data, not learned state.
+        self.answers = all_entries(votes)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the loss of the end model on the soft labels."""
+        logits = logits_of(self.end_model, batch.inputs)
+        return {"end_model": soft_cross_entropy(logits, self.soft_labels[batch.rows])}
+
+    @torch.no_grad()
+    def start_epoch(self, epoch: int, data: TrainingData) -> None:
+        """Update soft labels and voters if it is time for an E-step."""
+        if epoch == 1 or (epoch - 1) % self.m_epochs:
+            return
+        logits = predict_logits(self.end_model, data.inputs).to(self.soft_labels.device)
+        self.alternate(torch.log_softmax(logits, dim=1), self.answers.to(logits.device))
+
+    def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
+        """Take the E-step from the end model's predictions, then learn the voters again."""
+        prior = (log_proba.exp() + self.least_proba).log()
+        self.soft_labels.copy_(torch.softmax(prior + self.vote_evidence(answers), dim=1))
+        self.voters.count(answers, self.soft_labels)  # type: ignore[operator]
+
+    def vote_evidence(self, answers: VoteEntries) -> Tensor:
+        """Return the sum of log P(vote | class) over the votes of every item."""
+        return answers.sum_by_item(self.voters.log_votes(answers.voters, answers.classes))
+
+
+class CountedObjective(AlternatingObjective):
+    """An alternating objective that counts the confusions of every voter."""
+
+    voters: CountedConfusions
+
+    def __init__(
+        self, end_model: nn.Module, votes: VoteMatrix, smoothing: float, m_epochs: int
+    ) -> None:
+        super().__init__(end_model, votes, m_epochs)
+        counts = self.answers.counts(votes.n_classes)
+        uniform = torch.full_like(counts, 1 / votes.n_classes)
+        total = counts.sum(dim=1, keepdim=True)
+        soft_labels = torch.where(total > 0, counts / total.clamp_min(1e-12), uniform)
+        self.register_buffer("soft_labels", soft_labels)
+        self.voters = CountedConfusions.of(self.answers, soft_labels, votes.n_voters, smoothing)
+
+
+@dataclass(eq=False, kw_only=True)
+class AlternatingModel(CrowdModel):
+    """A method that alternates between training the end model and updating soft labels."""
+
+    smoothing: float = 1.0
+    """Pseudo-votes per cell of each voter's confusions, distributed as for all voters together."""
+    m_epochs: int = 1
+    """The number of epochs between E-steps."""
+
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
+        check_number(self, "smoothing", self.smoothing, low=0)
+        check_number(self, "m_epochs", self.m_epochs, low=1, whole=True)
+
+    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
+        n_pairs, n_classes = shapes["counts"]
+        return CountedConfusions(len(self.voters_), n_classes, n_pairs - 1, self.smoothing)
+
+
+@torch.no_grad()
+def find_last_layer(network: nn.Module, n_classes: int, data: TrainingData) -> str | None:
+    """Return the name of the linear layer whose output the network returns, or None.
+
+    >>> import numpy as np
+    >>> from wiesel.training import as_inputs
+    >>> data = TrainingData(as_inputs(np.ones((4, 3))))
+    >>> find_last_layer(nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)), 2, data)
+    '2'
+    """
+    names = [
+        name
+        for name, layer in network.named_modules()
+        if isinstance(layer, nn.Linear) and layer.out_features == n_classes
+    ]
+    if not names:
+        return None
+    seen: list[tuple[Tensor, Tensor]] = []
+    hook = network.get_submodule(names[-1]).register_forward_hook(
+        lambda _, arguments, output: seen.append((arguments[0], output))
+    )
+    try:
+        with evaluating(network):
+            logits = logits_of(network, data.gather(data.sample(_TRIED_ITEMS)).inputs)
+    finally:
+        hook.remove()
+    makes_logits = len(seen) == 1 and seen[0][0].ndim == 2 and torch.equal(seen[0][1], logits)
+    return names[-1] if makes_logits else None
+
+
+def represent(
+    network: nn.Module, last_layer: str | None, inputs: Batchable
+) -> tuple[Tensor, Tensor]:
+    """Return the logits of some items, and the input of the last layer."""
+    if last_layer is None:
+        logits = logits_of(network, inputs)
+        return logits, logits
+    seen: list[Tensor] = []
+    hook = network.get_submodule(last_layer).register_forward_pre_hook(
+        lambda _, arguments: seen.append(arguments[0])
+    )
+    try:
+        return logits_of(network, inputs), seen[0]
+    finally:
+        hook.remove()
+
+
+def representation_width(network: nn.Module, last_layer: str | None, n_classes: int) -> int:
+    """Return the number of features of a representation."""
+    if last_layer is None:
+        return n_classes
+    layer: nn.Linear = network.get_submodule(last_layer)  # type: ignore[assignment]
+    return layer.in_features

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd.alternation import AlternatingModel, AlternatingObjective
+from wiesel.end_to_end.crowd.crowd_model import AlternatingModel, AlternatingObjective
 from wiesel.end_to_end.crowd.voter_models import VoterModel
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
@@ -47,8 +47,9 @@ class DeepLogic(AlternatingModel):
     smoothing: float = 10.0
     """The number of pseudo-votes behind that initial accuracy, per voter."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "confidence", self.confidence, low=0.01, high=0.99)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:

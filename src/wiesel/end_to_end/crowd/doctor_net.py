@@ -8,8 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.crowd.crowd_layer import vote_cross_entropy
-from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
-from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
+from wiesel.end_to_end.crowd.crowd_model import (
+    CrowdModel,
+    CrowdObjective,
+    find_last_layer,
+    represent,
+    representation_width,
+)
 from wiesel.end_to_end.crowd.voter_models import (
     VoterMatrices,
     VoterModel,
@@ -93,8 +98,9 @@ class DoctorNet(CrowdModel):
             )
         self.end_model_ = _Ensemble(self.end_model_, self.last_layer_, doctors).eval()
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "variant", self.variant, _VARIANTS)
         check_number(self, "bottleneck", self.bottleneck, low=1, whole=True)
         check_rank(self, self.rank)

@@ -8,9 +8,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.checks import check_class_balance
 from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective, all_entries
 from wiesel.end_to_end.crowd.voter_models import CountedConfusions, VoterModel, VoteSlots
-from wiesel.end_to_end.plan import FitPlan, check_class_balance
+from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.label_models import ClassBalance, DawidSkene, MajorityVote
 from wiesel.label_models.base import normalized_exp
@@ -73,8 +74,9 @@ class MaxMIG(CrowdModel):
         n_pairs, n_classes = shapes["weights"]
         return _Aggregator(len(self.voters_), torch.zeros(n_pairs, n_classes))
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_choice(self, "divergence", self.divergence, tuple(DIVERGENCES))
         check_choice(self, "start", self.start, ("majority_vote", "dawid_skene"))
         check_class_balance(self)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd.alternation import AlternatingModel, CountedObjective
+from wiesel.end_to_end.crowd.crowd_model import AlternatingModel, CountedObjective
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.training import Objective

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from wiesel.end_to_end.crowd.alternation import AlternatingModel, CountedObjective
+from wiesel.end_to_end.crowd.crowd_model import AlternatingModel, CountedObjective
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.training import Objective
 

@@ -50,8 +50,9 @@ class ASTRA(RuleModel):
     warm_up: int = 2
     """The number of epochs before the teacher provides targets."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "warm_up", self.warm_up, low=0, whole=True)
 
     def _rule_objective(self, parts: RuleParts) -> RuleObjective:

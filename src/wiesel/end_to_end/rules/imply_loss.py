@@ -50,8 +50,9 @@ class ImplyLoss(RuleModel):
     gamma: float = 0.1
     """The weight of the implication on unlabeled items."""
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "gamma", self.gamma, low=0)
 
     def _rule_objective(self, parts: RuleParts) -> RuleObjective:

@@ -11,8 +11,12 @@ from torch import Tensor, nn
 
 from wiesel.end_to_end.base import ExplainedModel
 from wiesel.end_to_end.checks import gold_items
-from wiesel.end_to_end.crowd.crowd_model import CrowdObjective
-from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
+from wiesel.end_to_end.crowd.crowd_model import (
+    CrowdObjective,
+    find_last_layer,
+    represent,
+    representation_width,
+)
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries
@@ -153,8 +157,9 @@ class RuleModel(ExplainedModel):
             lambda: RuleNetwork(width, len(self.voters_), self.hidden), "rules", self.seed
         )
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "hidden", self.hidden, low=1, whole=True)
 
     @abstractmethod

@@ -12,16 +12,14 @@ import polars as pl
 
 from wiesel.errors import Argument, LabelingFunctionError, WieselError, listed
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes, assemble
-from wiesel.lfs.batch import BATCH_ROWS, SLOW_BATCH_ROWS, Batch, RowSource
+from wiesel.lfs.batch import BATCH_ROWS, SLOW_BATCH_ROWS, Batch, ColumnVotes, RowSource, assemble
 from wiesel.lfs.engines.pool import WorkerPool
 from wiesel.lfs.engines.portable import Share, Vote, is_portable
-from wiesel.lfs.engines.running import passes, run_pass
+from wiesel.lfs.engines.worker import passes, run_pass
 from wiesel.lfs.failures import Clock, Failure, FailureLog, timing
 from wiesel.lfs.fingerprints import VoteCache, cache_keys
-from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.function import LabelingFunction, Rule
 from wiesel.lfs.python_function import PythonFunction
-from wiesel.lfs.rules import Rule
 from wiesel.parameters import check_number, check_timeout
 from wiesel.progress import progress
 from wiesel.votes import VoteMatrix

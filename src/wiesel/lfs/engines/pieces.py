@@ -17,8 +17,7 @@ from wiesel.labels import LabelSpace
 from wiesel.lfs.batch import Batch, RowSource
 from wiesel.lfs.engines.local import Job, LocalEngine
 from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
-from wiesel.lfs.engines.running import vote_on_batch
-from wiesel.lfs.engines.worker import error_message
+from wiesel.lfs.engines.worker import error_message, vote_on_batch
 from wiesel.lfs.failures import Failure, FailureLog
 from wiesel.lfs.function import LabelingFunction
 from wiesel.votes import VoteMatrix

@@ -1,4 +1,4 @@
-"""The worker's side of `wiesel.lfs.engines.pool`: a process that votes on the rows it receives.
+"""The worker's side of `wiesel.lfs.engines.pool`: it votes on the rows it receives.
 
 A worker is a new Python process that imports what it needs. Forking can hang after Polars or torch
 have started threads, and `multiprocessing` with spawn runs the user's script again.
@@ -10,7 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,19 +21,23 @@ from wiesel import errors
 from wiesel.errors import WieselError
 from wiesel.io.exchange import read_exchanged, write_exchanged
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes, assemble
 from wiesel.lfs.engines.portable import unpack_lfs
-from wiesel.lfs.engines.running import run_in_order
-from wiesel.lfs.failures import Failure
-from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.failures import Failure, timed
+from wiesel.lfs.function import LabelingFunction, LabelRule
+from wiesel.lfs.python_function import PythonFunction
+from wiesel.votes import VoteMatrix
 
 __all__ = [
     "error_message",
     "error_of_message",
     "main",
+    "passes",
     "read_message",
     "read_votes",
+    "run_in_order",
+    "run_pass",
+    "vote_on_batch",
     "write_message",
     "write_votes",
 ]
@@ -41,6 +46,80 @@ _SIGNAL_AT_DEATH_OF_PARENT = 1
 """`PR_SET_PDEATHSIG` on Linux."""
 _SIZE = 8
 """The size in bytes of the length prefix."""
+
+
+def passes(lfs: Sequence[LabelingFunction]) -> list[list[int]]:
+    """Return the positions of the labeling functions that run together, pass by pass.
+
+    Rules come first, so that a mistake in a rule shows before slow functions run.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for position, lf in enumerate(lfs):
+        groups.setdefault(lf.pass_key, []).append(position)
+    return sorted(groups.values(), key=lambda own: not isinstance(lfs[own[0]], LabelRule))
+
+
+def run_pass(
+    lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
+) -> list[ColumnVotes]:
+    """Return the votes of labeling functions of one class on a batch."""
+    kind: Any = type(lfs[0])
+    try:
+        # Each Python function records its own time.
+        with nullcontext() if kind is PythonFunction else timed(_name(lfs)):
+            votes: list[ColumnVotes] = kind.run_together(lfs, batch, labels)
+    except WieselError:
+        raise
+    except Exception as error:  # noqa: BLE001 - an expression may raise whatever Polars raises
+        if len(lfs) == 1:
+            return [ColumnVotes.none([_failure(lfs[0], batch, error)])]
+        # Run them one by one to find out which one failed.
+        return [run_pass([lf], batch, labels)[0] for lf in lfs]
+    return votes
+
+
+def _name(lfs: Sequence[LabelingFunction]) -> str:
+    return lfs[0].name if len(lfs) == 1 else f"{len(lfs)} of {type(lfs[0]).__name__}"
+
+
+def run_in_order(
+    lfs: Sequence[LabelingFunction],
+    batch: Batch,
+    labels: LabelSpace,
+    skipped: Collection[int] = (),
+) -> list[ColumnVotes]:
+    """Return the votes of labeling functions on a batch, pass by pass; those skipped abstain."""
+    columns = {position: ColumnVotes.none() for position in skipped}
+    for group in passes(lfs):
+        positions = [position for position in group if position not in skipped]
+        if positions:
+            votes = run_pass([lfs[position] for position in positions], batch, labels)
+            columns.update(zip(positions, votes, strict=True))
+    return [columns[position] for position in range(len(lfs))]
+
+
+def vote_on_batch(
+    lfs: Sequence[LabelingFunction],
+    batch: Batch,
+    labels: LabelSpace,
+    skipped: Collection[int] = (),
+) -> tuple[VoteMatrix, list[Failure]]:
+    """Return the votes on one batch as part of the vote matrix, and the failures.
+
+    Failures are in the order of the passes, so that every engine stops at the same one.
+    """
+    columns = run_in_order(lfs, batch, labels, skipped)
+    in_turn = [columns[position] for group in passes(lfs) for position in group]
+    failures = [failure for column in in_turn for failure in column.failures]
+    return assemble(columns, labels, [lf.name for lf in lfs], batch.ids), failures
+
+
+def _failure(lf: LabelingFunction, batch: Batch, error: Exception) -> Failure:
+    lines = str(error).strip().splitlines()
+    where = f"rows {batch.start} to {batch.start + len(batch) - 1}"
+    return Failure(
+        lf.name, where, f"{type(error).__name__}: {lines[0] if lines else ''}".rstrip(": ")
+    )
 
 
 def main() -> None:

@@ -18,8 +18,7 @@ from torch import nn
 
 from wiesel import MBEM, AggNet, DeepLogic, Raykar, VoteMatrix
 from wiesel.datasets.synthetic import make_votes
-from wiesel.end_to_end.crowd.alternation import CountedObjective
-from wiesel.end_to_end.crowd.crowd_model import all_entries
+from wiesel.end_to_end.crowd.crowd_model import CountedObjective, all_entries
 from wiesel.end_to_end.crowd.deep_logic import VirtualEvidence
 from wiesel.end_to_end.crowd.voter_models import CountedConfusions
 from wiesel.end_to_end.plan import default_epochs

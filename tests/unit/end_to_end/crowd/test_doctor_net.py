@@ -18,7 +18,7 @@ from tiny_task import ONE_PASS, linear, tiny_task
 from torch import Tensor, nn
 
 from wiesel import DoctorNet, VoteMatrix
-from wiesel.end_to_end.crowd.representation import find_last_layer, represent
+from wiesel.end_to_end.crowd.crowd_model import find_last_layer, represent
 from wiesel.end_to_end.vote_payloads import EntryPayload
 from wiesel.errors import CollapseWarning, ParameterError
 from wiesel.testing.modules import small_task

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.end_to_end.readings.base import Array, EvidenceLabelModel, SideInformation
+from wiesel.end_to_end.evidence_models.base import Array, EvidenceLabelModel, SideInformation
 from wiesel.errors import ParameterError
 from wiesel.label_models.correlated_voters import CorrelatedVoters
 from wiesel.parameters import check_number
@@ -54,8 +54,9 @@ class Stacked(EvidenceLabelModel):
     scales_: Array = field(init=False, repr=False)
     grades_: Array = field(init=False, repr=False)
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Refuse invalid options."""
+        super().check_options()
         check_number(self, "prior_labels", self.prior_labels, low=1e-6)
 
     def _fit_evidence(
