@@ -56,14 +56,14 @@ __all__ = [
     "GoldSet",
     "PlannedFit",
     "ReadyFit",
-    "begun",
     "default_epochs",
     "fit_together",
     "inputs_digest",
     "options_key",
     "plan_all",
-    "separate",
     "short_hash",
+    "split_networks",
+    "started",
     "train_all",
     "train_options",
     "voter_record",
@@ -116,7 +116,7 @@ class GoldItems:
         votes = None
         if self.votes is not None and other.votes is not None:
             votes = task.joined_votes([self.votes, other.votes])
-        labels = np.concatenate([self.known.labels_given, other.known.labels_given])
+        labels = np.concatenate([self.known.gold_array, other.known.gold_array])
         inputs = joined([self.known.inputs, other.known.inputs], "gold X")
         random = np.concatenate([self.random, other.random])
         return GoldItems(task.held_out(inputs, labels), random, votes)
@@ -206,8 +206,8 @@ class FitPlan:
         for votes in (self.votes, gold_votes):
             parts = () if votes is None else self.task.matrices(votes)
             digest.update("".join(map(votes_fingerprint, parts)).encode() or b"none")
-        gold = None if known is None else known.labels_given
-        learned = () if self.learned_gold is None else (self.learned_gold.labels_given,)
+        gold = None if known is None else known.gold_array
+        learned = () if self.learned_gold is None else (self.learned_gold.gold_array,)
         for array in (self.data.items, self.targets, gold, *learned):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
@@ -386,7 +386,7 @@ def _advice(model: Any) -> Iterator[str | Argument]:
 
 
 class Separable(Protocol):
-    """A model that `separate` and `train_all` can turn into an ensemble."""
+    """A model that `split_networks` and `train_all` can turn into an ensemble."""
 
     seed: int
     members: Any
@@ -438,7 +438,7 @@ def fit_together(
     return models
 
 
-def separate(model: Part) -> list[Part]:
+def split_networks(model: Part) -> list[Part]:
     """Return the parts of an ensemble: models with one network and one seed each."""
     if model.members == 1 or model.fits_itself:
         return [model]
@@ -490,7 +490,7 @@ def train_all(fits: Sequence[ReadyFit], quiet: bool = False) -> None:
     warn_if_collapsed([fit.model for fit in fits])
 
 
-def begun(models: Sequence[Part]) -> list[Part]:
+def started(models: Sequence[Part]) -> list[Part]:
     """Return the models whose training started before an interruption; at least one."""
     return [model for model in models if len(model.history_)] or list(models[:1])
 

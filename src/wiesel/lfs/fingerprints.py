@@ -115,7 +115,7 @@ class _Walk:
     above: tuple[int, ...] = ()
     met: dict[Hashable, tuple[int, Any]] = field(default_factory=dict)
 
-    def known(self, value: Any) -> str | None:
+    def first_place(self, value: Any) -> str | None:
         """Return where the value was met before; None if it is new, and note it."""
         if isinstance(value, _VALUES):
             return "itself" if id(value) in self.above else None
@@ -154,7 +154,7 @@ def _pieces(value: Any, walk: _Walk) -> Iterator[bytes]:
     if isinstance(value, _PLAIN):
         yield f"{type(value).__name__} {value!r}".encode()
         return
-    known = walk.known(value)
+    known = walk.first_place(value)
     if known is not None:
         yield known.encode()
         return

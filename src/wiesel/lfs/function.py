@@ -202,7 +202,7 @@ class Rule(LabelingFunction):
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain data; `wiesel.lfs.rule_from_dict` is the inverse."""
         data: dict[str, Any] = {"kind": self.kind}
-        for name, value in self._given().items():
+        for name, value in self._changed_fields().items():
             data[name] = list(value) if isinstance(value, tuple) else value
         return data
 
@@ -212,7 +212,7 @@ class Rule(LabelingFunction):
         given = {name: value for name, value in data.items() if name != "kind"}
         return build(cls, given, cls.kind)
 
-    def _given(self) -> dict[str, Any]:
+    def _changed_fields(self) -> dict[str, Any]:
         """The fields that differ from their default."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         name = values.pop("name")
@@ -223,7 +223,7 @@ class Rule(LabelingFunction):
     def __repr__(self) -> str:
         shown = [
             f"{name}={list(value) if isinstance(value, tuple) else value!r}"
-            for name, value in self._given().items()
+            for name, value in self._changed_fields().items()
         ]
         return f"{self.kind}({', '.join(shown)})"
 

@@ -53,8 +53,8 @@ __all__ = [
     "read_rules",
     "read_rules_beside",
     "rule_from_dict",
-    "rule_of_own",
     "rule_text",
+    "trusted_rule",
     "with_off",
     "with_rule",
     "without_rule",
@@ -133,10 +133,10 @@ def rule_from_dict(
     if options.get("kind") == Prompt.kind and "client" in options:
         allowed = access or Access.of_user()
         options["client"] = allowed.client(options["client"], folder or Path.cwd())
-    return rule_of_own(options)
+    return trusted_rule(options)
 
 
-def rule_of_own(data: Mapping[str, Any]) -> Rule:
+def trusted_rule(data: Mapping[str, Any]) -> Rule:
     """Return the labeling function of data that this program wrote, without limits on access."""
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in RULES:

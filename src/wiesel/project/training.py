@@ -26,7 +26,7 @@ from wiesel.nn.names import end_model_by_name
 from wiesel.parameters import Parameterized
 from wiesel.project.kinds import ProjectKind, kind_of
 from wiesel.project.settings import Project, located, option_tables
-from wiesel.project.vectors import Vectors, taken
+from wiesel.project.vectors import Vectors, rows_of_arrays
 from wiesel.saving import write_file
 from wiesel.tables import RANDOM, Gold
 from wiesel.tasks import OneLabelTask, Task, task_of
@@ -90,7 +90,7 @@ class TrainingSet:
         rows = none if own is None else np.flatnonzero(self.kind.known(own.y))
         if own is None or not len(rows):
             return None if dev is None else Gold.of(dev)
-        X, y, votes = taken(self.vectors.train, rows), own.y[rows], self.votes[rows]
+        X, y, votes = rows_of_arrays(self.vectors.train, rows), own.y[rows], self.votes[rows]
         chosen = [own.chosen[row] for row in rows.tolist()]
         if dev is None:
             return Gold(y, X, votes, chosen)

@@ -220,13 +220,13 @@ class _WorkerThread(threading.Thread):
             self._ask(offer, (first, count), file, skipped)
             return self._votes_in(self._answer(), file)
 
-        def found(row: int, place: int, reason: str) -> None:
+        def report_death(row: int, place: int, reason: str) -> None:
             failure = batch.failure(lfs[place].name, row, reason)
             if batch.stop_at_failure:
                 raise failure.error()
             failures[place].append(failure)
 
-        parts = DeathSearch(vote, len(lfs), found).votes(*piece)
+        parts = DeathSearch(vote, len(lfs), report_death).votes(*piece)
         by_lf = zip(*(votes for votes, _ in parts), strict=True)
         columns = [join_columns(own, [count for _, count in parts]) for own in by_lf]
         return [
