@@ -66,10 +66,10 @@ class LabelResultsPage(ResultsPage):
                     with card("Labels: click a heading to sort"):
                         self.labels = ui.element("div").classes("class-figures")
                         self._show_labels(view, "f1")
+                    self.blame = BlameBox(self.desk)
+                    self.blame.build()
             with ui.element("div").classes("w-stack"):
                 self._show_errors(view)
-                self.blame = BlameBox(self.desk)
-                self.blame.build()
                 self._compare()
                 self._weights(self.runs[self.name])
 
