@@ -43,6 +43,7 @@ from wiesel.registry import method_name
 from wiesel.tables import in_order_of
 from wiesel.tasks import OneLabelTask, Task
 from wiesel.training import History, Objective
+from wiesel.votes import require_votes
 
 __all__ = ["PRIOR_LABELS", "Committee", "default_members", "learned_levels", "with_votes"]
 
@@ -199,6 +200,7 @@ class Committee(ExplainedModel):
             raise ParameterError(
                 "Predictions that use votes are for items with one label: leave the votes out."
             )
+        require_votes(votes)
         votes = in_order_of(X, votes, "votes", "X")
         if len(proba) != votes.n_items:
             raise ParameterError(f"X has {len(proba)} items, the votes have {votes.n_items}.")
