@@ -27,11 +27,10 @@ from wiesel.evaluation.comparison import (
 from wiesel.evaluation.intervals import check_resampling
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.evaluation.report import model_proba
-from wiesel.gold import Gold
 from wiesel.label_models import LabelModel
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.nn.names import end_model_by_name
-from wiesel.tables import in_order_of
+from wiesel.tables import Gold, in_order_of
 from wiesel.training import as_inputs
 from wiesel.training.history import one_line
 from wiesel.training.inputs import joined

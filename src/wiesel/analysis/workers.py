@@ -215,20 +215,20 @@ def label_disagreements(answers: Any) -> pl.DataFrame:
     >>> label_disagreements(answers).to_dicts()
     [{'item': 'a', 'answers': ['ada: ham', 'bob: spam']}]
     """
-    frame = _given(answers)
+    frame = _answers_table(answers)
     by_person = pl.concat_str(pl.col("person"), pl.lit(": "), pl.col("label")).alias("answers")
     grouped = frame.group_by("item", maintain_order=True).agg(by_person, pl.col("label").n_unique())
     return grouped.filter(pl.col("label") > 1).select("item", "answers")
 
 
-def _given(answers: Any) -> pl.DataFrame:
+def _answers_table(answers: Any) -> pl.DataFrame:
     frame = as_frame(answers)
     require_columns(frame, ("item", "person", "label"), "of the answers")
     return frame.filter(pl.col("label").is_not_null())
 
 
 def _as_votes(answers: Any, labels: LabelSpace) -> VoteMatrix | None:
-    frame = _given(answers)
+    frame = _answers_table(answers)
     if not len(frame):
         return None
     return VoteMatrix.from_long(frame, item="item", voter="person", label="label", labels=labels)

@@ -13,25 +13,25 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, ExplainedModel
 from wiesel.end_to_end.checks import (
+    check_class_balance,
     gold_items,
     gold_validation,
     is_classifier,
     validation_items,
 )
-from wiesel.end_to_end.fine_tuning import FineTuning, learn_gold, usable
+from wiesel.end_to_end.evidence_models import FeatureChecked, FeatureEM, FeatureLabelModel
+from wiesel.end_to_end.fine_tuning import FineTuning, checked_gold, learn_gold
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldItems,
     GoldSet,
     PlannedFit,
-    begun,
-    check_class_balance,
     plan_all,
-    separate,
+    split_networks,
+    started,
     train_all,
 )
-from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureLabelModel
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.two_stage import TwoStage
@@ -41,7 +41,7 @@ from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
 from wiesel.tables import in_order_of
-from wiesel.tasks import OneLabelTask, Task
+from wiesel.tasks import OneLabelTask, SpansTask, Task
 from wiesel.training import History, Objective
 from wiesel.votes import require_votes
 
@@ -71,14 +71,11 @@ class Committee(ExplainedModel):
     several are combined (see `default_members`). Each has its own networks; all networks are
     trained as stacks, and their probabilities are averaged. Copies of a voter count once.
 
-    Without gold, a member that contradicts the others loses weight: its networks count the 8th
-    power of its agreement with them. The shares of the predictions on items with votes are then
-    made those of the class balance (`offsets_`). With `validation=(X, y)` the weights come from
-    greedy selection, shrunk toward equal weights if items are few, and a further member learns from
-    the gold labels alone. Each of its networks leaves out a fold of these items, and selection,
-    score and threshold use its predictions for that fold only. With `validation=(X, y, votes)` yet
-    another member weighs every voter by its precision on these items. Fewer than 30 items mislead
-    as often as they help, which a warning says.
+    A member that contradicts the others loses weight: its networks count the 8th power of its
+    agreement with them. Without gold, the shares of the predictions on items with votes are brought
+    to the class balance, half-way if that is an estimate (`offsets_`). With gold, all networks are
+    fine-tuned on it (`fine_tune`), further ones learn the gold labels alone, and these labels
+    decide how much either kind counts.
 
     >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -115,7 +112,8 @@ class Committee(ExplainedModel):
     weight for each label."""
     offsets_: Any = field(init=False, repr=False)
     """What is added to the logits of the average, one number for each class: without gold, the
-    shares of its predictions become the class balance. None with gold or members of your own."""
+    shares of its predictions become the class balance, or go half-way to its estimate. None with
+    gold or members of your own."""
     vote_levels_: Any = field(init=False, repr=False)
     """How much the logits of the networks and of the soft labels are worth where predictions use
     votes, and what is added for each class; None is half of each, as long as no gold with votes was
@@ -143,7 +141,7 @@ class Committee(ExplainedModel):
             held_out = validation_items(validation, gold_validation(validation, task, None), votes)
             validation = None
         gold = held_out if given.labeled is None else given.labeled.joined(held_out, task)
-        gold = None if gold is None else usable(gold, task)
+        gold = None if gold is None else checked_gold(gold, task)
         merged = replace(given, votes=task.without_copies(votes, copies), labeled=None)
         if gold is not None and self.train_on_gold:
             on_gold = None if gold.votes is None else task.without_copies(gold.votes, copies)
@@ -196,9 +194,12 @@ class Committee(ExplainedModel):
 
         The levels and b are learned from gold items with votes; without them both levels are 0.5.
         """
+        if self.task_.kind == SpansTask.kind:
+            return super().proba_with_votes(X, votes, proba)
         if self.task_.kind != OneLabelTask.kind:
             raise ParameterError(
-                "Predictions that use votes are for items with one label: leave the votes out."
+                "Predictions that use votes are for items with one label and for spans: leave the "
+                "votes out."
             )
         require_votes(votes)
         votes = in_order_of(X, votes, "votes", "X")
@@ -337,7 +338,7 @@ class Committee(ExplainedModel):
             reseeded(self.end_model, seed), members=2 * self.networks, labels=task.labels, **options
         )
         given = FitInputs(gold.known.inputs, gold=gold.known.gold, labels=task.labels)
-        parts = separate(member)
+        parts = split_networks(member)
         for part in parts:
             part.planned(given, None).finish(History([{"epoch": 1}]))
         member.join(parts)
@@ -413,9 +414,7 @@ def default_members(
     The label models are majority vote, EM over votes and features, and votes weighted by how well
     the features confirm them. Members that learn from features have twice the networks. For
     multi-class tasks, EM is also trained with the mutual-information loss, which is robust to
-    classes with too many votes. If the gold items have votes, further members weigh the voters by
-    their precision on these items.
-    `experiments/decisions.md` explains how they were chosen.
+    classes with too many votes. `experiments/decisions.md` explains how they were chosen.
 
     >>> import torch
     >>> list(default_members(torch.nn.Linear(4, 2), n_classes=2))
@@ -469,7 +468,7 @@ def _planned(
     members: Members, given: FitInputs, validation: GoldSet | None
 ) -> dict[str, list[PlannedFit]]:
     """Plan all networks of all members; label models with the same options are fitted once."""
-    parts = {name: separate(member) for name, member in members.items()}
+    parts = {name: split_networks(member) for name, member in members.items()}
     # A copy of the inputs: what the label models share is freed when all are planned.
     fits = plan_all([part for own in parts.values() for part in own], replace(given), validation)
     return {name: [fit for fit in fits if fit.model in own] for name, own in parts.items()}
@@ -491,10 +490,10 @@ def _fitted(
     for name, own in fits.items():
         member = members[name]
         if len(own) > 1:
-            member.join(begun([fit.model for fit in own]), validation)
+            member.join(started([fit.model for fit in own]), validation)
         member.recover(given, validation)
         fitted[name] = member
-    kept = begun(list(fitted.values()))
+    kept = started(list(fitted.values()))
     usable = {name: member for name, member in fitted.items() if member in kept}
     return usable if any_collapsed else _healthy(usable)
 

@@ -9,12 +9,27 @@ import numpy.typing as npt
 
 from wiesel.errors import ParameterError, VoteError, listed, suggest
 from wiesel.label_models.base import LabelModel
-from wiesel.label_models.vote_products import LogJoint, class_shares, posterior, vote_totals
+from wiesel.label_models.vote_products import (
+    LogJoint,
+    class_shares,
+    one_hot_chunks,
+    posterior,
+    vote_totals,
+    weighted_counts,
+)
 from wiesel.labels import FloatArray, by_name, class_prior
 from wiesel.parameters import check_choice, check_number
 from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["MajorityVote", "VoteCounts", "WeightedVote", "vote_balance"]
+
+_ENOUGH_ITEMS = 20
+"""Fewer items with several votes do not tell how often voters agree."""
+_LEAST_RELIABILITY = 0.5
+"""Voters are believed to be right this much more often than wrong: on 75 of 100 items."""
+_LEAST_SHARE = 1e-3
+_BOUNDS = 0.02, 0.98
+"""The limits of what votes without their errors can say of a class."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -56,11 +71,17 @@ class MajorityVote(LabelModel):
 def vote_balance(votes: VoteMatrix) -> npt.NDArray[np.float64]:
     """Return an estimate of the class balance from votes.
 
-    For binary tasks it is the vote shares. For multi-class tasks it is the share of items on which
-    a class has the most votes, because noise makes the vote shares more equal. One-sided voters,
-    which vote for a single class or abstain, mostly show which classes are easy to write rules
-    for. So the more such voters abstain, the closer the estimate is to equal shares, at most
-    half-way on a logarithmic scale.
+    Voters that name several classes tell of the balance, one-sided ones, which vote for a single
+    class or abstain, mostly of which classes are easy to write rules for. Each kind counts by its
+    share of the votes.
+
+    - Several classes, two in the task: the vote shares s without their errors. Two such voters
+      agree on an item with probability a = (1 + r^2) / 2, where r is how much more often they are
+      right than wrong; and s = 1/2 + r (P(class) - 1/2). More classes: the share of items on which
+      a class has the most of their votes, because noise makes the vote shares more equal.
+    - One-sided: the shares of all votes, or of items with three classes or more. There, the more
+      one-sided voters abstain, the closer they are to equal shares, at most half-way on a
+      logarithmic scale.
 
     >>> votes = VoteMatrix.from_dense([[0, 0], [0, 1], [2, 2], [1, 1]], ["a", "b", "c"])
     >>> vote_balance(votes).round(2)
@@ -68,15 +89,48 @@ def vote_balance(votes: VoteMatrix) -> npt.NDArray[np.float64]:
     """
     if not votes.n_votes:
         raise VoteError("There are no votes to estimate the class balance from.")
-    majority = MajorityVote(hard=votes.n_classes > 2).fit_predict_proba(votes)
-    shares = majority[votes.covered].mean(axis=0) + 1e-3
-    if votes.n_classes == 2:
-        return class_prior(votes.labels, shares)
     totals = vote_totals(votes).reshape(votes.n_voters, votes.n_classes)
     one_sided = totals.max(axis=1) == totals.sum(axis=1)
-    abstaining = 1 - votes.n_votes / (votes.covered.sum() * votes.n_voters)
-    exaggerated = abstaining * totals[one_sided].sum() / totals.sum()
-    return class_prior(votes.labels, shares ** (1 - exaggerated / 2))
+    shares = _voted_shares(votes, weighted_counts(votes, np.ones(votes.n_voters)))
+    if votes.n_classes > 2:
+        abstaining = 1 - votes.n_votes / (votes.covered.sum() * votes.n_voters)
+        exaggerated = abstaining * totals[one_sided].sum() / totals.sum()
+        shares **= 1 - exaggerated / 2
+        shares /= shares.sum()
+    if not one_sided.all():
+        several = (~one_sided).astype(np.float64)
+        counts = weighted_counts(votes, several)
+        own = _voted_shares(votes, counts)
+        if votes.n_classes == 2:
+            own = np.clip(0.5 + (own - 0.5) / _reliability(votes, several, counts), *_BOUNDS)
+        known = totals[~one_sided].sum() / totals.sum()
+        shares = known * own + (1 - known) * shares
+    return class_prior(votes.labels, shares)
+
+
+def _voted_shares(votes: VoteMatrix, counts: FloatArray) -> npt.NDArray[np.float64]:
+    """The class shares by the counted votes: shares of votes, or of items with three classes."""
+    counts = counts[counts.any(axis=1)]
+    if votes.n_classes > 2:
+        counts = counts >= counts.max(axis=1, keepdims=True) - 1e-6
+    shares = (counts / counts.sum(axis=1, keepdims=True)).mean(axis=0) + _LEAST_SHARE
+    return np.asarray(shares / shares.sum())
+
+
+def _reliability(votes: VoteMatrix, voter_weights: FloatArray, counts: FloatArray) -> float:
+    """How much more often the votes of a binary task are right than wrong, by their agreement."""
+    cast = counts.sum(axis=1)
+    pairs = cast * (cast - 1)
+    several = pairs > 0.5
+    if several.sum() < _ENOUGH_ITEMS:
+        return 1.0
+    with_itself = counts
+    if votes.distribution is not None:
+        weights = np.kron(voter_weights[:, None], np.eye(2))
+        parts = [chunk.one_hot.power(2) @ weights for chunk in one_hot_chunks(votes)]
+        with_itself = np.concatenate(parts)
+    agreeing = (counts**2 - with_itself).sum(axis=1)[several] / pairs[several]
+    return float(np.sqrt(max(2 * agreeing.mean() - 1, _LEAST_RELIABILITY**2)))
 
 
 def _winners(

@@ -19,7 +19,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.project.bundle import Bundle, data_facts
 from wiesel.project.rows import ProjectRows, find_item, part_of
 from wiesel.project.settings import Project
-from wiesel.project.vectors import Vectors, check_inputs, make_vectors, raw_inputs, taken
+from wiesel.project.vectors import Vectors, check_inputs, make_vectors, raw_inputs, rows_of_arrays
 from wiesel.tasks import task_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ProjectKind(ABC):
         """Return what a saved model reads of one item."""
         note = bundle.manifest["inputs"]
         raw = raw_inputs(note["kind"], note["column"], one.alone)
-        return taken(bundle.features.transform(raw), 0)
+        return rows_of_arrays(bundle.features.transform(raw), 0)
 
     # Training
 

@@ -128,7 +128,7 @@ class SpanSpace(Workspace):
         is_here = split in self.splits
         rows = self.splits[split if is_here else "train"].ids.cast(pl.String)
         # Figures on training texts are on those that the run did not learn.
-        gold = self.gold_of(split) if is_here else self._given("evaluate")
+        gold = self.gold_of(split) if is_here else self._labels_of_people("evaluate")
         known = dict(zip(rows, gold, strict=True))
         found = view_spans(run, split, self.labels, known)
         return found if is_here else found.among(view_spans(run, "train", self.labels, {}))
@@ -379,7 +379,7 @@ class SpanSpace(Workspace):
         return self.documents
 
     def _gold(self) -> SpanGold:
-        given: SpanGold = self._given()
+        given: SpanGold = self._labels_of_people()
         of_file = self._gold_by_split["train"]
         return [own if own is not None else file for own, file in zip(given, of_file, strict=True)]
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from wiesel.aggregate import Aggregation, aggregate
 from wiesel.analysis import Table, summarize
-from wiesel.analysis.finding import finding_frame
+from wiesel.analysis.findings import finding_frame
 from wiesel.errors import FeatureError
 from wiesel.evaluation import evaluate_proba
 from wiesel.evaluation.intervals import paired_interval
@@ -472,7 +472,7 @@ class Workspace(KeptValues):
     def _estimated(self, preview: EndPreview) -> tuple[npt.NDArray[np.float64], Gold]:
         """Return the preview's predictions and the gold of dev rows and of random labeled rows."""
         proba = [preview.proba]
-        gold = [self._given("evaluate")]
+        gold = [self._labels_of_people("evaluate")]
         dev = self.splits.get("dev")
         if dev is not None and self.features is not None:
             proba.append(preview.predict_proba(self.vectors.by_split["dev"]))
@@ -499,14 +499,14 @@ class Workspace(KeptValues):
         """Return the rows of all splits as labeling functions read them."""
         return self.splits
 
-    def _given(self, purpose: str | None = None) -> Any:
+    def _labels_of_people(self, purpose: str | None = None) -> Any:
         """Return the labels that people gave to the training rows, for one purpose or for all."""
         return labeled_gold(self.project, self.train, self.labels, purpose)
 
     def _crowd(self) -> Aggregation:
         settings = self.project.votes
         path = self.project.path(str(settings.answers))
-        known = self._given()
+        known = self._labels_of_people()
         names = {
             str(self.train.ids[int(row)]): self.labels.names[known[row]]
             for row in np.flatnonzero((known != ABSTAIN) & self.votes.covered)
@@ -522,17 +522,17 @@ class Workspace(KeptValues):
             )
 
     def _gold(self) -> Any:
-        given = self._given()
+        given = self._labels_of_people()
         if (self.train.gold != ABSTAIN).all():
             return given  # the truth of a data set, which nobody has at work
         return as_indices(np.where(given != ABSTAIN, given, self.train.gold))
 
     def _labeled(self) -> npt.NDArray[np.bool_]:
-        return self.answers.known(self._given())
+        return self.answers.known(self._labels_of_people())
 
     def _learning_gold(self) -> Any:
         """Return the labels for training, without those for evaluation."""
-        return self._given("learn")
+        return self._labels_of_people("learn")
 
     def _preview(self) -> EndPreview | None:
         features, gold = self.features, self._learning_gold()

@@ -71,6 +71,8 @@ _VOTED_ITEMS = 15
 _COMPARED_ITEMS = 4096
 """The most items on which networks are compared, and aligned to the class balance."""
 _AGREEMENT_POWER = 8
+_WAY_TO_ESTIMATE = 0.5
+"""How far offsets bring the class shares to an estimated balance: neither is known better."""
 _SMALLEST_PROBA = 1e-9
 _ARRAYS = "label_model.safetensors"
 
@@ -216,9 +218,10 @@ class OneLabelTask(Task):
     def combined(
         self, networks: Sequence[nn.Module], weights: Array, given: Any, balance: Any
     ) -> Combined:
-        """Return weights by agreement, and offsets that make the class shares the class balance.
+        """Return weights by agreement, and offsets that bring the shares to the class balance.
 
-        Both come from predictions for items with votes.
+        Both come from predictions for items with votes. If the balance is an estimate, the offsets
+        are half of those that make the shares equal to it.
         """
         rows = np.flatnonzero(given.votes.covered)
         if len(rows) > _COMPARED_ITEMS:
@@ -231,6 +234,8 @@ class OneLabelTask(Task):
         mean = np.maximum(np.tensordot(weights, probas, axes=1), _SMALLEST_PROBA)
         shares = self.class_balance(balance, given.votes, None)
         offsets = alignment_offsets(shares, np.log(mean))
+        if _is_estimated(balance):
+            offsets *= _WAY_TO_ESTIMATE
         return Combined(weights, offsets, float(agreement.mean()))
 
     def collapsed(self, history: History) -> npt.NDArray[np.bool_]:
@@ -372,7 +377,7 @@ def chosen_class_balance(
     """
     if says_nothing(balance):
         balance = "auto"
-    is_estimate = isinstance(balance, str) and not any(map(str.isdigit, balance))
+    is_estimate = _is_estimated(balance)
     if not is_estimate or votes is None:
         return class_prior(labels, None if is_estimate else balance)
     if balance == "votes" or (balance == "auto" and validation is None):
@@ -385,6 +390,11 @@ def chosen_class_balance(
         return class_prior(labels, counts + _VOTED_ITEMS * len(labels) * vote_balance(votes))
     # Add one of each class, so that a class that is missing by chance is not ruled out.
     return class_prior(labels, counts + 1.0)
+
+
+def _is_estimated(balance: ClassBalance | str) -> bool:
+    """Whether the option says where to estimate the balance, or nothing, but not what it is."""
+    return isinstance(balance, str) and not any(map(str.isdigit, balance))
 
 
 def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> npt.NDArray[np.float64]:

@@ -30,7 +30,7 @@ Made = TypeVar("Made")
 
 _COUNTED = 20
 """The steps are not counted further."""
-_MOMENT = 3.0
+_WARM_UP_SECONDS = 3.0
 """Seconds before values that pages may need are computed in advance."""
 
 
@@ -75,7 +75,7 @@ class Desk:
 
         It starts after a short delay, because a page opened right away needs the processor first.
         """
-        later = threading.Timer(_MOMENT, self._warm_up)
+        later = threading.Timer(_WARM_UP_SECONDS, self._warm_up)
         later.daemon = True
         later.start()
 

@@ -106,7 +106,7 @@ class Jobs:
         found = Progress()
         lines = _lines(folder / _PROGRESS)
         for line in lines:
-            _take_in(found, line)
+            _add_line(found, line)
         if not found.end and not is_running and is_kept(folder):
             found.end = "finished"  # by Python code, which writes no progress
         elif not found.end and not is_running and _STOP in lines and not found.epochs:
@@ -138,7 +138,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _take_in(found: Progress, line: Mapping[str, Any]) -> None:
+def _add_line(found: Progress, line: Mapping[str, Any]) -> None:
     if "record" in line:
         found.epochs.setdefault(f"{line['method']}, seed {line['seed']}", []).append(
             {**line["record"], "time": line.get("seconds", 0.0)}

@@ -75,7 +75,7 @@ def with_gold_votes() -> Committee:
     return committee().fit(X, copied(VOTES, 2), validation)
 
 
-def test_without_gold_networks_count_by_agreement_and_shares_are_the_class_balance(
+def test_without_gold_networks_count_by_agreement_and_shares_go_half_way_to_the_balance(
     fitted: Committee,
 ):
     assert list(fitted.member_weights_) == BINARY
@@ -88,13 +88,24 @@ def test_without_gold_networks_count_by_agreement_and_shares_are_the_class_balan
     assert weights == pytest.approx(expected / expected.sum())
     assert fitted.selection_["agreement"] == pytest.approx(agreement.mean())
     assert fitted.selection_["by"] == "last epoch"
-    mean = np.tensordot(weights, probas, axes=1) * np.exp(fitted.offsets_)
-    mean /= mean.sum(axis=1, keepdims=True)
-    assert np.allclose(fitted.predict_proba(X), mean, atol=1e-6)
+    assert np.allclose(fitted.predict_proba(X), _moved(probas, weights, fitted.offsets_), atol=1e-6)
     balance = fitted.members_[0].label_model_.class_balance_
-    assert np.allclose(mean[VOTES.covered].mean(axis=0), balance, atol=1e-3)
+    whole = _moved(probas, weights, 2 * fitted.offsets_)
+    assert np.allclose(whole[VOTES.covered].mean(axis=0), balance, atol=1e-3)
     assert np.allclose(fitted.spread(X), fitted.member_probas(X).std(axis=0))
     assert fitted.spread(X).max() > 0
+
+
+def _moved(probas: np.ndarray, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    mean = np.tensordot(weights, probas, axes=1) * np.exp(offsets)
+    return mean / mean.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("balance", [(0.8, 0.2), "about 20 % class_1"])
+def test_shares_become_a_balance_that_is_known(balance: Any):
+    model = committee(class_balance=balance).fit(X, VOTES)
+    shares = model.predict_proba(X)[VOTES.covered].mean(axis=0)
+    assert shares == pytest.approx([0.8, 0.2], abs=1e-3)
 
 
 def test_a_member_that_contradicts_the_others_loses_its_weight():

@@ -10,16 +10,16 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import ExplainedModel
+from wiesel.end_to_end.checks import check_class_balance
+from wiesel.end_to_end.evidence_models import FeatureChecked
+from wiesel.end_to_end.evidence_models.base import fit_label_model
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldSet,
-    check_class_balance,
     train_options,
 )
-from wiesel.end_to_end.readings import FeatureChecked
 from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.two_stage import fit_label_model
 from wiesel.end_to_end.vote_payloads import DensePayload
 from wiesel.end_to_end.weasel.encoding import (
     build_encoder,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.readings import FeatureChecked
+from wiesel.end_to_end.evidence_models import FeatureChecked
 from wiesel.end_to_end.weasel.encoding import encoder_network, layers_of, weighing_of
 from wiesel.errors import ParameterError
 from wiesel.label_models import LabelModel
