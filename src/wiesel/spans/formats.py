@@ -26,10 +26,12 @@ __all__ = [
     "read_doccano",
     "read_documents",
     "read_label_studio",
+    "write_argilla",
     "write_conll",
     "write_docbin",
     "write_doccano",
     "write_label_studio",
+    "write_prodigy",
 ]
 
 _AS_BIO = {"S-": "B-", "U-": "B-", "E-": "I-", "L-": "I-"}
@@ -245,6 +247,47 @@ def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any,
     return json.dumps(tasks, ensure_ascii=False, indent=1)
 
 
+def write_prodigy(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
+    r"""Return documents and spans as JSONL that `prodigy db-in` imports for spans.manual.
+
+    >>> print(write_prodigy(Documents.from_texts(["Ada"]), [[(0, 3, "PER")]]), end="")
+    {"text": "Ada", "spans": [{"start": 0, "end": 3, "label": "PER"}], "meta": {"id": 0}, \
+"answer": "accept", "_view_id": "spans_manual"}
+    """
+    lines = []
+    for document, own in zip(documents, spans, strict=True):
+        row = {"text": document.text, "spans": _marks(own), "meta": {"id": document.id}}
+        row |= {"answer": "accept", "_view_id": "spans_manual"}
+        lines.append(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+    return "".join(lines)
+
+
+def write_argilla(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
+    """Return documents and spans as records with a suggestion for a span question `label`.
+
+    >>> print(write_argilla(Documents.from_texts(["Ada"]), [[(0, 3, "PER")]]))
+    [{"id": "0", "fields": {"text": "Ada"}, "metadata": {}, "suggestions": {"label": {"value": \
+[{"start": 0, "end": 3, "label": "PER"}], "score": null, "agent": "wiesel"}}, "responses": {}, \
+"vectors": {}}]
+    """
+    records = []
+    for document, own in zip(documents, spans, strict=True):
+        suggestion = {"value": _marks(own), "score": None, "agent": "wiesel"}
+        record = {"id": str(document.id), "fields": {"text": document.text}, "metadata": {}}
+        records.append(
+            record | {"suggestions": {"label": suggestion}, "responses": {}, "vectors": {}}
+        )
+    return json.dumps(records, ensure_ascii=False)
+
+
+def _marks(spans: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    names = ("start", "end", "label")
+    return [
+        dict(zip(names, (int(start), int(end), label), strict=True))
+        for start, end, label, *_ in spans
+    ]
+
+
 def _span(start: Any, end: Any, label: Any) -> Span:
     """The span of values in a file: whole numbers, possibly as text, and a name."""
     numbers = int(start), int(end)
@@ -401,4 +444,6 @@ _WRITERS: dict[str, Callable[[Documents, Sequence[Sequence[Span]]], str | bytes]
     "label_studio": write_label_studio,
     "conll": write_conll,
     "docbin": write_docbin,
+    "prodigy": write_prodigy,
+    "argilla": write_argilla,
 }
