@@ -6,16 +6,23 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from wiesel.aggregate import Aggregation, aggregate
 from wiesel.analysis.findings import Finding, as_text, most_serious_first, vote_findings
 from wiesel.analysis.summary import wilson_interval
 from wiesel.guidance import feature_findings
-from wiesel.io import Split
+from wiesel.io import Split, explained, read_rows
 from wiesel.label_models.majority_vote import vote_balance
 from wiesel.labels import ABSTAIN, as_indices, class_prior
 from wiesel.project.rows import row_keys
 from wiesel.votes import VoteMatrix
 
-__all__ = ["evidence_of_rules", "leak_findings", "project_findings", "with_examples"]
+__all__ = [
+    "aggregated_answers",
+    "evidence_of_rules",
+    "leak_findings",
+    "project_findings",
+    "with_examples",
+]
 
 _ON_GOLD = ("worse_than_chance", "class_balance", "uncovered_class")
 _EXCERPT = 60
@@ -86,6 +93,25 @@ def evidence_of_rules(space: Any, dev: Split | None) -> tuple[pl.DataFrame, Vote
         if features is not None:
             features = np.concatenate([features, space.vectors.by_split["dev"][more]])
     return rows, votes, gold, features
+
+
+def aggregated_answers(space: Any, known: Any) -> Aggregation:
+    """Return what people's answers in the file of an open project say; `known` labels calibrate."""
+    settings = space.project.votes
+    path = space.project.path(str(settings.answers))
+    names = {
+        str(space.train.ids[int(row)]): space.labels.names[known[row]]
+        for row in np.flatnonzero((known != ABSTAIN) & space.votes.covered)
+    }
+    with explained(path):
+        return aggregate(
+            read_rows(path),
+            item=settings.item,
+            worker=settings.voter,
+            label=settings.label,
+            labels=space.labels,
+            gold=names or None,
+        )
 
 
 def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Finding]:
