@@ -55,7 +55,7 @@ from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
 from wiesel.scikit_learn import Classifier
 from wiesel.tables import in_order_of
-from wiesel.tasks import OneLabelTask, Task, task_of, task_of_votes
+from wiesel.tasks import OneLabelTask, SpansTask, Task, task_of, task_of_votes
 from wiesel.tasks.one_label import check_one_item
 from wiesel.training import History, Objective, TrainingData, Validation, as_inputs, seeded
 from wiesel.training.loop import TrainingEngine, predict_logits
@@ -201,7 +201,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         With several labels, it is P(present) of each: (n_items, n_labels). A model that was saved
         with its features also takes texts, rows or pictures. With `votes` on the items, such as
         answers of the language models that it learned from, a `Committee` uses these, too, where
-        there are any; for other methods see `wiesel.end_to_end.WithVotes`.
+        there are any, and so does every method that finds spans; for others see
+        `wiesel.end_to_end.WithVotes`.
         """
         self.check_fitted()
         inputs = self.inputs_of(X)
@@ -508,6 +509,15 @@ class ExplainedModel(EndToEndModel):
     @abstractmethod
     def soft_labels(self, X: Any, votes: Any) -> Array:
         """Return the soft labels that the votes give: as `predict_proba`, from votes."""
+
+    def proba_with_votes(self, X: Any, votes: Any, proba: Array) -> Array:
+        """Return P(tag) of texts from the tagger and from the votes on the same tokens."""
+        if not isinstance(self.task_, SpansTask):
+            return super().proba_with_votes(X, votes, proba)
+        self.check_votes(votes)
+        inputs = self.inputs_of(X, votes)
+        self.task_.check_items(FitInputs(inputs, votes))
+        return self.task_.with_votes(proba, self.soft_labels(inputs, votes))
 
     def explain(self, x: Any, votes: Any) -> Any:
         """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""

@@ -41,8 +41,9 @@ from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
 from wiesel.tables import in_order_of
-from wiesel.tasks import OneLabelTask, Task
+from wiesel.tasks import OneLabelTask, SpansTask, Task
 from wiesel.training import History, Objective
+from wiesel.votes import require_votes
 
 __all__ = ["PRIOR_LABELS", "Committee", "default_members", "learned_levels", "with_votes"]
 
@@ -193,10 +194,14 @@ class Committee(ExplainedModel):
 
         The levels and b are learned from gold items with votes; without them both levels are 0.5.
         """
+        if self.task_.kind == SpansTask.kind:
+            return super().proba_with_votes(X, votes, proba)
         if self.task_.kind != OneLabelTask.kind:
             raise ParameterError(
-                "Predictions that use votes are for items with one label: leave the votes out."
+                "Predictions that use votes are for items with one label and for spans: leave the "
+                "votes out."
             )
+        require_votes(votes)
         votes = in_order_of(X, votes, "votes", "X")
         if len(proba) != votes.n_items:
             raise ParameterError(f"X has {len(proba)} items, the votes have {votes.n_items}.")

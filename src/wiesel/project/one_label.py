@@ -220,8 +220,7 @@ class OneLabelProject(ProjectKind):
         else:
             weights = item_weights(model, data)
             if weights is None:  # the method has one weight per voter, or none
-                shape = (data.votes.n_items, data.votes.n_voters)
-                weights = np.broadcast_to(outcome.weights, shape)
+                weights = np.asarray(outcome.weights)
             write_soft_labels(data, outcome.soft_labels, weights, folder / "soft_labels.parquet")
         write_judge_errors(outcome.distilled, folder)
 
