@@ -85,6 +85,10 @@ def require_columns(frame: pl.DataFrame, columns: Iterable[str], purpose: str) -
     names = frame.columns  # a new list at every look
     known = set(names)
     for column in columns:
+        if not isinstance(column, str):
+            raise DataError(
+                f"A column is named by a string ({purpose}); got {type(column).__name__}."
+            )
         if column not in known:
             close = suggest(column, names)
             close = f"{close} " if close.startswith("Did") else ""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import Advice, Argument, VoteError, listed, other_spelling
+from wiesel.errors import Advice, Argument, VoteError, as_list, listed, other_spelling
 from wiesel.labels import ABSTAIN, LabelSpace, is_missing, is_name
 from wiesel.tables import as_frame, require_columns
 from wiesel.threads import check_polars_threads
@@ -181,7 +181,7 @@ def voter_list(voters: Sequence[Any]) -> list[Any]:
     """Return voters as a list; refuse a single string, which is a sequence of letters."""
     if isinstance(voters, str):
         raise VoteError(f"Voters are given as a list of names; got the string {voters!r}.")
-    return list(voters)
+    return as_list(voters, "Voters", "['ann', 'bob']", VoteError)
 
 
 def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:

@@ -365,7 +365,12 @@ def _inputs(
         if not 0 <= item < votes.n_items:
             raise ParameterError(f"There is no item {item}: there are {votes.n_items:,}.")
         return preview.inputs[int(item), :-1]
-    inputs = np.asarray(item, dtype=np.float32).ravel()
+    try:
+        inputs = np.asarray(item, dtype=np.float32).ravel()
+    except (TypeError, ValueError):
+        raise FeatureError(
+            f"item is the position of an item, or its features; got {item!r:.60}."
+        ) from None
     if len(inputs) != preview.inputs.shape[1] - 1:
         raise FeatureError(
             f"The item has {len(inputs)} features; the training items have "

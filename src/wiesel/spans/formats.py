@@ -14,6 +14,7 @@ from wiesel.io.annotation.label_studio import is_label_studio, prediction_task
 from wiesel.io.files import read_text
 from wiesel.io.lenient import as_written_by, json_records
 from wiesel.spans.documents import Documents
+from wiesel.spans.reading import span_lists
 from wiesel.spans.tags import OUTSIDE, Span, SpanLabels
 
 __all__ = [
@@ -107,6 +108,7 @@ def write_conll(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]
     >>> write_conll(Documents.from_texts(["Ada wrote"]), [[(0, 3, "PER")]])
     'Ada B-PER\nwrote O\n'
     """
+    spans = span_lists(spans, documents)
     names = list(dict.fromkeys(span[2] for own in spans for span in own)) or ["X"]
     labels = SpanLabels(tuple(names))
     for name in names:
@@ -156,7 +158,7 @@ def write_doccano(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]
     '{"id": "a", "text": "Ada", "label": [[0, 3, "PER"]]}\n'
     """
     lines = []
-    for document, own in zip(documents, spans, strict=True):
+    for document, own in zip(documents, span_lists(spans, documents), strict=True):
         listed = [[int(start), int(end), label] for start, end, label, *_ in own]
         row = {"id": document.id, "text": document.text, "label": listed}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
@@ -222,7 +224,7 @@ def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any,
     The score of a region is the confidence of its span, if it has one.
     """
     tasks = []
-    for document, own in zip(documents, spans, strict=True):
+    for document, own in zip(documents, span_lists(spans, documents), strict=True):
         result: list[dict[str, Any]] = [
             {
                 "id": f"span{number}",
