@@ -270,6 +270,23 @@ def test_enter_after_a_name_is_no_answer(serve_once, open_page, sets_project):
     assert answers(sets_project, "eva") == {}
 
 
+@pytest.mark.parametrize("kind", ["sets_project", "spans_project"])
+def test_a_number_key_in_an_open_row_saves_no_half_answer(serve_once, open_page, request, kind):
+    # One label is not an answer where there may be several, nor where parts of texts have them.
+    project = request.getfixturevalue(kind)
+    page = open_page(serve_once(project).address)
+    page.evaluate("localStorage.setItem('wiesel-person', 'fay')")
+    page.wait_for_selector(".data-rows.w-ready")
+    page.click("tr.w-open >> nth=0")
+    page.wait_for_selector(".q-dialog .row-text")
+    assert page.locator(".row-labels").count() == 0
+    before = page.inner_text(".q-dialog h2")
+    page.keyboard.press("1")
+    page.keyboard.press("ArrowRight")  # keys are answered one after the other
+    page.wait_for_function(f"document.querySelector('.q-dialog h2').innerText !== '{before}'")
+    assert answers(project, "fay") == {}
+
+
 def test_a_text_of_markup_is_shown_as_text(serve_once, open_page, spans_project):
     page = begin(open_page, serve_once(spans_project), "dan")
     assert page.inner_text(".marker-text") == TEXT
