@@ -43,6 +43,7 @@ from wiesel.registry import method_name
 from wiesel.tables import in_order_of
 from wiesel.tasks import OneLabelTask, SpansTask, Task
 from wiesel.training import History, Objective
+from wiesel.votes import require_votes
 
 __all__ = ["PRIOR_LABELS", "Committee", "default_members", "learned_levels", "with_votes"]
 
@@ -200,6 +201,7 @@ class Committee(ExplainedModel):
                 "Predictions that use votes are for items with one label and for spans: leave the "
                 "votes out."
             )
+        require_votes(votes)
         votes = in_order_of(X, votes, "votes", "X")
         if len(proba) != votes.n_items:
             raise ParameterError(f"X has {len(proba)} items, the votes have {votes.n_items}.")

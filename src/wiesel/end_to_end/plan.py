@@ -20,7 +20,14 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from wiesel.end_to_end.linear_models import CrossFit
-from wiesel.errors import Argument, CollapseWarning, ParameterError, WieselWarning, warn_user
+from wiesel.errors import (
+    Argument,
+    CollapseWarning,
+    ParameterError,
+    WieselWarning,
+    as_list,
+    warn_user,
+)
 from wiesel.label_models import MajorityVote
 from wiesel.labels import LabelSpace
 from wiesel.nn.stacking import NotStackable, reseeded
@@ -429,7 +436,13 @@ def fit_together(
     >>> [model.predict_proba(X).shape for model in fit_together(models, X, votes)]
     [(200, 2), (200, 2)]
     """
-    models = list(models)
+    models = as_list(models, "Models", "[WeaSEL(net), WeaSEL(net, lr=0.01)]", ParameterError)
+    for model in models:
+        if not hasattr(model, "fit_inputs"):
+            raise ParameterError(
+                f"fit_together trains end-to-end methods, such as WeaSEL(net); got "
+                f"{type(model).__name__}."
+            )
     if models:
         given = models[0].fit_inputs(X, votes, encoder_X)
         train_all(plan_all(models, given, validation), quiet)

@@ -169,6 +169,8 @@ def slug(text: str, width: int = 24) -> str:
     >>> slug("Won a prize!")
     'won_a_prize'
     """
+    if not isinstance(text, str):
+        raise ParameterError(f"Labels, words and columns are strings; got {text!r:.60}.")
     return re.sub(r"\W+", "_", text.casefold()).strip("_")[:width].rstrip("_")
 
 

@@ -47,7 +47,6 @@ class LabelSetSpace(Workspace):
     """
 
     labels: MultiLabelSpace
-    has_map = False
     figures = ("micro_f1", "macro_f1", "exact_match")
 
     def _read(self) -> tuple[MultiLabelSpace, dict[str, Split]]:

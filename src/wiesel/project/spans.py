@@ -26,7 +26,7 @@ from wiesel.io import FilePath, Split, existing_file, explained
 from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
 from wiesel.project.bundle import Bundle, recorded_file
-from wiesel.project.kinds import OneItem, ProjectKind
+from wiesel.project.kinds import GoldFile, OneItem, ProjectKind
 from wiesel.project.labels import OF_WORKBENCH, labeled_gold, missing_dev_labels
 from wiesel.project.reporting import paragraphs, reproduce, training
 from wiesel.project.rows import SPLITS, ProjectRows, find_id
@@ -55,7 +55,7 @@ from wiesel.tasks import SpansTask
 if TYPE_CHECKING:
     from wiesel.project.judging import Outcome
 
-__all__ = ["SpansProject", "evaluate_documents", "load_tagger"]
+__all__ = ["SpansProject", "load_tagger"]
 
 _SHOWN, _IN_REPORT = 3, 40
 """How many marked texts the command line and the report show."""
@@ -78,6 +78,17 @@ class SpansProject(ProjectKind):
     best_in_words = "F1 of exact spans"
     items = "documents"
     networks = 1
+
+    def read_gold(self, bundle: Bundle, data: Path, column: str, gold: Path | None) -> GoldFile:
+        """Return documents and their spans."""
+        documents, spans = read_annotated(data)
+        _check_gold(documents, spans, bundle.labels, data)
+        return GoldFile(None, documents, spans)
+
+    def evaluated(self, model: Any, found: GoldFile, covered: Any = None) -> SpanReport:
+        """Return the report on the predicted spans."""
+        predicted = model.predict(found.inputs)
+        return evaluate_spans(found.gold, predicted, found.inputs, model.labels_)
 
     def check(self, project: Project) -> None:
         """Refuse settings other than texts in files, span functions and taggers."""
@@ -255,15 +266,6 @@ class SpansProject(ProjectKind):
             parts += [table.to_text(), str(outcome.reports[outcome.main.method][split])]
             parts.append(f"{_OF_VOTES}\n{_of_votes(outcome, split).to_text()}")
         return [*parts, "\n".join(map(str, _marked(outcome, _SHOWN)))]
-
-
-def evaluate_documents(model: FilePath, gold: FilePath) -> SpanReport:
-    """Return how well a saved tagger finds the gold spans of a file."""
-    tagger = load_tagger(model)
-    documents, spans = read_annotated(gold)
-    labels: SpanLabels = tagger.labels_  # type: ignore[assignment]
-    _check_gold(documents, spans, labels, Path(gold))
-    return evaluate_spans(spans, tagger.predict(documents), documents, labels)
 
 
 def load_tagger(model: FilePath) -> EndToEndModel:

@@ -28,6 +28,8 @@ class Progress:
     """What a run has reported so far."""
 
     stages: list[tuple[str, str]] = field(default_factory=list)
+    within: str = ""
+    """How far slow work inside the stage that comes next is, such as sentence embeddings."""
     epochs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The epoch records of every method and seed, in order."""
     end: str = ""
@@ -145,6 +147,9 @@ def _add_line(found: Progress, line: Mapping[str, Any]) -> None:
         )
     elif "stage" in line:
         found.stages.append((line["stage"], line["text"]))
+        found.within = ""
+    elif "progress" in line:
+        found.within = line["progress"]
     elif "end" in line:
         found.end, found.error = line["end"], line.get("error", "")
 

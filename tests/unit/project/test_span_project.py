@@ -154,6 +154,9 @@ def test_the_saved_tagger_serves_the_verbs_of_spans(folder, tmp_path):
     told = json.loads(called("spans", "evaluate", folder / "dev.jsonl", found, "--json"))
     report = json.loads(called("evaluate", model, folder / "dev.jsonl", "--json"))["report"]
     assert report["exact"]["all"] == told["exact"]["all"]
+    said = called("evaluate", model, folder / "dev.jsonl", "--against", model, code=1)
+    assert "--against is for models of one label for each item" in said
+    assert "is one of spans: leave --against out" in said
     assert "5 documents" in called("predict", model, folder / "test.conll")
     shown = called("inspect", model)
     assert "TwoStage" in shown

@@ -224,7 +224,7 @@ def test_with_gold_an_explanation_tells_wrong_and_missed_spans():
     assert page.count("<sub>wrong PER</sub>") == page.count("<sub>missed PER</sub>") == 1
     assert "Bath <sub>missed PER</sub>" in page
     assert page.index("<sub>wrong") < page.index("Bob <sub>PER") < page.index("<sub>missed")
-    with pytest.raises(DataError, match="gold of 1 documents, and 2 documents"):
+    with pytest.raises(DataError, match="gold spans of 1 documents, and 2 documents"):
         explain_spans(votes, found, [[]])
 
 

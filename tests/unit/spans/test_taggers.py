@@ -293,7 +293,7 @@ def test_weasel_on_tokens_learns_the_start_for_as_many_epochs_as_it_says():
     own, soft = votes(), np.tile([0.5, 0.25, 0.25], (votes().n_tokens, 1))
     encoder = build_token_encoder(WeaSEL(tagger()), len(own.voters), 3, 1.0).eval()
     network, blocks = TokenLogits(Rows(), 3), TokenBlocks(own)
-    objective = WeaSELTokenObjective(network, encoder, blocks, soft, warm_up=2)
+    objective = WeaSELTokenObjective(network, encoder, own, soft, warm_up=2)
     numbers = TokenInputs(own.documents, {"words": np.arange(own.n_tokens)})
     batch = TrainingData(numbers).gather(np.arange(2))
     logits = network(batch.inputs).log_softmax(1)
@@ -308,6 +308,25 @@ def test_weasel_on_tokens_learns_the_start_for_as_many_epochs_as_it_says():
         target = torch.tensor(soft[:8]) if warming else logits.exp()
         expected = -(target * label).sum(dim=1).mean().item()
         assert losses["encoder"].item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_weasel_on_tokens_learns_the_spans_that_people_marked_after_its_start_too():
+    # Of TEXTS, "Ada met Bob" has one marked name, and people say nothing of "so Bob met Ada again".
+    own = votes().with_known([[(0, 3, "PER")], *[None] * (len(TEXTS) - 1)])
+    encoder = build_token_encoder(WeaSEL(tagger()), len(own.voters), 3, 1.0).eval()
+    network = TokenLogits(Rows(), 3)
+    soft = np.full((own.n_tokens, 3), 1 / 3)
+    objective = WeaSELTokenObjective(network, encoder, own, soft, warm_up=0)
+    numbers = TokenInputs(own.documents, {"words": np.arange(own.n_tokens)})
+    batch = TrainingData(numbers).gather(np.arange(2))
+    logits = network(batch.inputs).log_softmax(1)
+    cast, around = TokenBlocks(own).of(np.arange(8))
+    label = encoder.soft_label(encode_votes(cast, "one_hot", around), cast)[1].log_softmax(1)
+    known = torch.tensor([[0.0, 1, 0], [1, 0, 0], [1, 0, 0]])  # B-PER, O, O
+    for name, mine, other in (("end_model", logits, label), ("encoder", label, logits)):
+        wanted = torch.cat([known, other[3:].exp()])
+        expected = -(wanted * mine).sum(dim=1).mean().item()
+        assert objective.losses(batch)[name].item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_encoder_reads_the_vote_shares_of_the_tokens_beside():
