@@ -238,7 +238,7 @@ def measured(job: dict[str, Any]) -> dict[str, Any]:
 def results_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return a line for every number of rows and stage, Wiesel beside the pipeline."""
     lines = []
-    for n_rows in sorted({row["n_rows"] for row in rows}):
+    for n_rows in sorted({row["n_rows"] for row in rows if row["package"] != TOLD}):
         both = {row["package"]: row for row in rows if row["n_rows"] == n_rows}
         ours, peer = (
             _with_total(both[name]["stages"]) if name in both else {}
