@@ -10,7 +10,11 @@ learning rate 1e-4. (Not on spouse: its training rows have no gold for hints.)
 
 import sys
 
+import numpy as np
+import numpy.typing as npt
+
 from experiments.framework.definitions import LEARNING_RATES, Choices, Effort, Row, chosen
+from experiments.framework.figures import Panel, draw_panels
 from experiments.framework.runner import Record
 from experiments.framework.tables import (
     UNKNOWN,
@@ -28,6 +32,7 @@ HINTS = (None, 1.8, 1.2)
 METHODS = ("Snorkel", "Triplet-Mean", "majority vote", "WeaSEL-random", "WeaSEL")
 TITLES = ("gold", *METHODS)
 
+Floats = npt.NDArray[np.float64]
 Results = dict[tuple[str, float | None, str], list[Record]]
 """The runs of every seed, by data set, hint and row."""
 
@@ -75,11 +80,35 @@ def show(found: Results, effort: Effort) -> None:
     lines = [
         f"Mean ± deviation over {effort.seeds} seeds, in percent; learning rate 1e-4.",
         "",
+        *_picture(found),
         *f1_and_auc(header, _rows(found, "f1"), _rows(found, "auc")),
         "",
         cost_sentence(len(once), sum(once.values())) + " Those without a hint are of table 1.",
     ]
     write_page(STORE, f"python -m experiments {STORE} {effort.words}", lines)
+
+
+def _picture(found: Results) -> list[str]:
+    """Draw every method's score over gold's, if all of them are there."""
+    if not all(found.values()):
+        return []
+    panels = [
+        Panel(
+            name,
+            {title: _by_hint(found, name, title) for title in METHODS},
+            positions=_by_hint(found, name, "gold").mean(axis=0).tolist(),
+        )
+        for name in SETS
+    ]
+    draw_panels(STORE, panels, "ROC-AUC of the network on gold labels", "test ROC-AUC")
+    return [
+        f"![Every method's score over that of gold labels, as features get better]({STORE}.png)",
+        "",
+    ]
+
+
+def _by_hint(found: Results, name: str, title: str) -> Floats:
+    return np.stack([percentages(found[name, hint, title], "auc") for hint in HINTS], axis=1)
 
 
 def _rows(found: Results, column: str) -> list[list[str]]:

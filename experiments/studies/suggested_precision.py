@@ -5,7 +5,8 @@
 From 100 random training rows with a label, alone or with the votes of the data set's own labeling
 functions, `suggest_lfs` proposes 20. The estimated precision of each is compared with its true one
 on all training rows. Every set of texts also gives a task with a rare class: its last class against
-the others, cut to 5 % of the rows. No network is trained, and nothing is chosen on test rows.
+the others, cut to 5 % of the rows. Generated tasks have other classes: groups, parts or pairs of
+those of the set. No network is trained, and nothing is chosen on test rows.
 """
 
 import sys
@@ -18,7 +19,11 @@ from experiments.framework.definitions import Effort
 from experiments.framework.methods import dataset_of
 from experiments.framework.runner import Record, Run, finished, run_all
 from experiments.framework.tables import cost_sentence, write_page
+from experiments.tasks.bases import load_base
+from experiments.tasks.classes import make_classes
+from experiments.tasks.compare import chosen_specs
 from experiments.tasks.halves import REAL_HALVES
+from experiments.tasks.specs import spec_named
 from wiesel import LabelSpace, VoteMatrix, apply_lfs, suggest_lfs
 from wiesel.errors import WieselError
 
@@ -36,6 +41,7 @@ SETS = (
     "sentiment_crowd",
 )
 LABELED, WANTED, MOST_ROWS = 100, 20, 4000
+MOST_CLASSES = 8
 RARE = 0.05
 
 
@@ -49,6 +55,9 @@ def main(argv: list[str]) -> None:
         for votes in (False, True)
         for seed in range(effort.seeds)
     ]
+    runs += [
+        Run(name, "suggest_lfs", seed, {"task": name}) for name in generated() for seed in (0, 1)
+    ]
     if not effort.recorded:
         run_all(STORE, runs, execute)
     done = finished(STORE)
@@ -58,11 +67,14 @@ def main(argv: list[str]) -> None:
 def execute(run: Run) -> Record:
     """Suggest functions from 100 labels, and compare what is said of them with the truth."""
     rng = np.random.default_rng(run.seed)
-    rows, gold, votes, X = material(run.dataset, run.options["rare"], rng)
+    if "task" in run.options:
+        rows, gold, votes, X = generated_material(run.dataset, rng)
+    else:
+        rows, gold, votes, X = material(run.dataset, run.options["rare"], rng)
     known = np.full(len(gold), -1)
     chosen = rng.permutation(len(gold))[:LABELED]
     known[chosen] = gold[chosen]
-    given = votes if run.options["votes"] else None
+    given = votes if run.options.get("votes") else None
     try:
         found = suggest_lfs(rows, given, labels=votes.labels, gold=known, features=X, n=WANTED)
     except WieselError as error:  # a class without a label
@@ -101,9 +113,36 @@ def material(
     return train.rows[rows].select("text"), gold[rows], votes[rows], train.features[rows]
 
 
+def generated() -> list[str]:
+    """Return generated tasks of the same texts with other classes."""
+    return [
+        spec.name
+        for spec in chosen_specs(limit=90)
+        if spec.base in SETS and spec.classes != "own" and spec.n_classes <= MOST_CLASSES
+    ]
+
+
+def generated_material(
+    name: str, rng: np.random.Generator
+) -> tuple[pl.DataFrame, np.ndarray, VoteMatrix, np.ndarray]:
+    """Return texts, gold and features of a generated task, with votes of nobody."""
+    spec = spec_named(name)
+    train = dataset_of(spec.base).train
+    gold = make_classes(spec, load_base(spec.base))
+    rows = np.sort(rng.permutation(np.flatnonzero(gold >= 0))[:MOST_ROWS])
+    labels = LabelSpace(*(f"class {k}" for k in range(spec.n_classes)))
+    nobody = VoteMatrix.from_dense(np.full((len(rows), 1), -1), labels, ["nobody"])
+    return train.rows[rows].select("text"), gold[rows], nobody, train.features[rows]
+
+
 def show(records: list[Record], effort: Effort) -> None:
     """Write said and true precision by kind of task, for the halves of the sets."""
     table = []
+    for half in ("choose", "confirm"):
+        own = [
+            r for r in records if "task" in r["options"] and spec_named(r["dataset"]).half == half
+        ]
+        add_row(table, ["generated tasks", "labels alone", half], own)
     for rare in (False, True):
         for votes in (False, True):
             for half in ("choose", "confirm"):
@@ -113,18 +152,10 @@ def show(records: list[Record], effort: Effort) -> None:
                     if r["options"] == {"rare": rare, "votes": votes}
                     and REAL_HALVES[r["dataset"]] == half
                 ]
-                said, true = pairs(own)
-                if not len(said):
-                    continue
-                each_run = [pairs([r]) for r in own]
-                apart = [one.mean() - two.mean() for one, two in each_run if len(one)]
-                cells = [f"{100 * each.mean():.1f}" for each in (said, true)]
-                gap = f"{100 * np.mean(apart):+.1f} ({100 * np.mean(np.abs(apart)):.1f})"
                 what = "rare class, 5 %" if rare else "all classes"
-                table.append(
-                    [what, "labels and votes" if votes else "labels alone", half, *cells, gap]
-                )
-    header = ["", "from", "half", "said", "true", "said minus true (mean size of it)"]
+                source = "labels and votes" if votes else "labels alone"
+                add_row(table, [what, source, half], own)
+    header = ["", "from", "half", "runs", "said", "true", "said minus true (mean size of it)"]
     lines = [
         f"Precision of {WANTED} suggested labeling functions, in percent: as said, and on all rows "
         f"of the training split. For the rare class, only its own functions count. {LABELED} "
@@ -137,13 +168,24 @@ def show(records: list[Record], effort: Effort) -> None:
     write_page(STORE, f"python -m experiments {STORE} {effort.words}", lines)
 
 
+def add_row(table: list[list[str]], names: list[str], records: list[Record]) -> None:
+    """Add the means over runs, if there are any with suggestions."""
+    found = [(one.mean(), two.mean()) for one, two in (pairs([r]) for r in records) if len(one)]
+    if not found:
+        return
+    said, true = np.array(found).T
+    cells = [f"{100 * each.mean():.1f}" for each in (said, true)]
+    apart = f"{100 * (said - true).mean():+.1f} ({100 * np.abs(said - true).mean():.1f})"
+    table.append([*names, str(len(found)), *cells, apart])
+
+
 def pairs(records: list[Record]) -> tuple[np.ndarray, np.ndarray]:
     """Return what is said and what is true of the functions; if a class is rare, of its own."""
     found = [
         (said, true)
         for r in records
         for said, true, label in zip(r["said"], r["true"], r["label"], strict=True)
-        if true is not None and (label == 1 or not r["options"]["rare"])
+        if true is not None and (label == 1 or not r["options"].get("rare"))
     ]
     array = np.array(found).reshape(-1, 2)
     return array[:, 0], array[:, 1]

@@ -275,17 +275,17 @@ class Aggregation:
         number: of the classes if all are numbers, otherwise of their ranks from 1. Disagreement is
         then the mean distance of the answers from the label, as a share of the whole scale.
         """
-        return self._as_given(self.label_frame)
+        return self._as_input(self.label_frame)
 
     @property
     def workers(self) -> Any:
         """A row per worker, flagged ones first; see `wiesel.analysis.crowd.judge_workers`."""
-        return self._as_given(self.worker_table.frame)
+        return self._as_input(self.worker_table.frame)
 
     @property
     def mistakes(self) -> Any:
         """A row per worker, true class and wrong answer: how often, the most frequent first."""
-        return self._as_given(self.mistake_frame)
+        return self._as_input(self.mistake_frame)
 
     @cached_property
     def label_frame(self) -> pl.DataFrame:
@@ -511,8 +511,8 @@ class Aggregation:
         n = round(comparable_answers(self.votes))
         return [
             f"Too few answers can be compared ({n}) to know how good the workers are: confidences "
-            f"mostly assume that {ASSUMED_ACCURACY:.0%} of the answers are right; ask several "
-            "workers for each item"
+            f"mostly assume that {100 * ASSUMED_ACCURACY:.0f} % of the answers are right; ask "
+            "several workers for each item"
         ]
 
     def _of_features(self) -> list[str]:
@@ -522,8 +522,8 @@ class Aggregation:
         alike = (self.expected.argmax(axis=1) == self.best_class)[known].mean()
         changed = int((self.model_proba.argmax(axis=1) != self.best_class)[known].sum())
         return [
-            f"Features alone, in a model not trained on the item, say the label of {alike:.0%} of "
-            f"the items; with the answers, they changed {changed:,} labels"
+            "Features alone, in a model not trained on the item, say the label of "
+            f"{100 * alike:.0f} % of the items; with the answers, they changed {changed:,} labels"
         ]
 
     def _repeats(self) -> list[str]:
@@ -541,7 +541,7 @@ class Aggregation:
         """A column name that differs from the name of the item column."""
         return f"{name}_" if name == self.columns.item else name
 
-    def _as_given(self, frame: pl.DataFrame) -> Any:
+    def _as_input(self, frame: pl.DataFrame) -> Any:
         if self.kind != "pandas":
             return frame
         return sys.modules["pandas"].DataFrame(frame.to_dict(as_series=False))

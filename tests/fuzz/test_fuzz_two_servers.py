@@ -18,13 +18,14 @@ from wiesel.io import LabelStore
 from wiesel.project import write_starter
 from wiesel.project.runs import read_run, run_folder
 from wiesel.project.settings import read_project
+from wiesel.project.starter import starter_messages
 
 pytestmark = pytest.mark.slow
 
 PATIENCE = 120.0
 """Seconds to wait for something on a page: a busy machine is slow, a hung page is hung."""
-MONEY = "charged|invoice|refund|payment|subscription|contract|credit card|discount|price|receipt"
-"""What a person would look for in a starter message."""
+TRUTH = {row["text"]: row["label"] for row in starter_messages()["train"]}
+"""What a person would say of the messages."""
 EMPTY = -2
 """How many proposals are judged where there is none left."""
 SETTINGS = """\
@@ -151,7 +152,7 @@ def label_rows(project: Path, pages: list[tuple[str, Any]], rng: random.Random, 
             wait(lambda own=page, k=number: label_count(own) == k, "the row is not ready")
         for _, page in pages:
             text = page.inner_text(".label-row .w-text")
-            page.keyboard.press("1" if re.search(MONEY, text) else "2")
+            page.keyboard.press("1" if TRUTH[text] == "billing" else "2")
     for _, page in pages:
         wait(lambda own=page: label_count(own) == n, "it was not labeled")
     answers = store.answers()

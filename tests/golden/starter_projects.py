@@ -42,7 +42,7 @@ def _seen(kind: str, place: Path) -> dict[str, Any]:
     of_model: dict[str, tuple[object, ...]] = {
         "predict": (model, test),
         "evaluate": (model, test),
-        "explain": (model, "--item", "test-0"),
+        "explain": (model, "--item", "test-4"),
         "inspect": (model,),
     }
     for name, words in of_model.items():

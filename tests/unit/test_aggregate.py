@@ -467,7 +467,7 @@ def test_workers_that_cannot_be_compared_are_not_trusted():
     found = aggregate(table.with_columns(label=pl.Series(["a", "b", "b"] * 10)))
     assert found.labels["confidence"].to_list() == pytest.approx([0.7] * 30)
     assert "Too few answers can be compared (0)" in str(found)
-    assert "70% of the answers are right" in str(found)
+    assert "70 % of the answers are right" in str(found)
     assert found.workers["accuracy"].null_count() == 30
 
 

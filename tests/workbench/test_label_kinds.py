@@ -1,6 +1,7 @@
 """Labeling in a real browser where rows have several labels, or parts of texts have them."""
 
 import json
+import re
 import sqlite3
 
 import pytest
@@ -149,7 +150,9 @@ def test_number_keys_choose_labels_and_enter_saves_them(serve_once, open_page, s
         f"document.querySelector('.label-reason').innerText.startsWith('Row {second}:')"
     )
     assert answers(sets_project, "ada") == {first: ["billing", "urgent"]}
-    page.wait_for_function("document.querySelector('.label-counts').innerText.includes('1 rows')")
+    page.wait_for_function(
+        "document.querySelector('.label-counts').innerText.includes('1 row labeled')"
+    )
     assert "urgent: 1" in page.inner_text(".label-counts")
 
 
@@ -256,6 +259,34 @@ def test_what_voters_mark_can_be_taken_over(serve_once, open_page, spans_project
     assert answers(spans_project, "cem") == {item: [[2, 5, "PERSON"]]}
 
 
+def test_enter_after_a_name_is_no_answer(serve_once, open_page, sets_project):
+    page = open_page(f"{serve_once(sets_project).address}/label")
+    page.fill(".label-person input", "eva")
+    page.wait_for_function("document.querySelector('.label-reason')?.innerText.startsWith('Row ')")
+    page.press(".label-person input", "Enter")
+    page.keyboard.press("2")  # keys are answered one after the other
+    page.wait_for_selector("[aria-pressed=true]")
+    assert page.inner_text(".label-count").startswith("0 labeled")
+    assert answers(sets_project, "eva") == {}
+
+
+@pytest.mark.parametrize("kind", ["sets_project", "spans_project"])
+def test_a_number_key_in_an_open_row_saves_no_half_answer(serve_once, open_page, request, kind):
+    # One label is not an answer where there may be several, nor where parts of texts have them.
+    project = request.getfixturevalue(kind)
+    page = open_page(serve_once(project).address)
+    page.evaluate("localStorage.setItem('wiesel-person', 'fay')")
+    page.wait_for_selector(".data-rows.w-ready")
+    page.click("tr.w-open >> nth=0")
+    page.wait_for_selector(".q-dialog .row-text")
+    assert page.locator(".row-labels").count() == 0
+    before = page.inner_text(".q-dialog h2")
+    page.keyboard.press("1")
+    page.keyboard.press("ArrowRight")  # keys are answered one after the other
+    page.wait_for_function(f"document.querySelector('.q-dialog h2').innerText !== '{before}'")
+    assert answers(project, "fay") == {}
+
+
 def test_a_text_of_markup_is_shown_as_text(serve_once, open_page, spans_project):
     page = begin(open_page, serve_once(spans_project), "dan")
     assert page.inner_text(".marker-text") == TEXT
@@ -282,10 +313,34 @@ def test_a_run_on_sets_shows_figures_of_labels_and_their_errors(
     assert page.locator(".label-figures").count() == 3
     assert "micro F1" in page.inner_text(".results")
     page.wait_for_selector(".label-error")
+    ask = page.locator(".ask-why").first
+    name = ask.inner_text().removeprefix("why ").removesuffix("?")
+    ask.click()
+    page.wait_for_selector(".blame-effect")
+    assert page.locator(".q-dialog").count() == 0  # the row is not opened
+    assert re.search(rf"gives (not )?{name} \d+ %", page.inner_text(".blame"))
+    page.locator(".blame-switch").first.click()
+    page.wait_for_selector(".blame-effect >> text=nothing left to learn from")  # it has one voter
+    send(page, "Prodigy", "prodigy")
+    written = next((sets_project / "out" / "sent").glob("prodigy-dev-predicted.jsonl"))
+    rows = [json.loads(line) for line in written.read_text().splitlines()]
+    assert len(rows) == 2
+    assert all(set(row["accept"]) <= {"billing", "technical", "urgent"} for row in rows)
     page.locator(".label-figures button:not([disabled])").first.click()
     page.wait_for_selector(".data-rows.w-ready")
     assert "dev rows" in page.inner_text(".data-count")
     assert "predicted by the model of run" in page.inner_text(".w-main")
+
+
+def send(page, title, tool):
+    page.click(".send-rows")
+    page.click(".send-tool")
+    page.click(f".q-menu >> text={title}")
+    page.wait_for_selector(".q-menu", state="detached")
+    page.click(".send-go")
+    page.wait_for_selector(f".send-done >> text={tool}-")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".q-dialog", state="detached")
 
 
 def test_a_run_on_spans_shows_predicted_beside_gold_spans(serve_once, open_page, spans_project):
@@ -296,8 +351,51 @@ def test_a_run_on_spans_shows_predicted_beside_gold_spans(serve_once, open_page,
     error = page.locator(".label-error").first
     lines = [line.inner_text() for line in error.locator(".span-line").all()]
     assert lines[1].replace("\n", " ") == "right: AdaPERSON left RomePLACE."
+    error.locator(".ask-why").click()
+    page.wait_for_selector(".blame-span >> text=“Rome” as PLACE: missed")
+    assert "a rule is missing" in page.inner_text(".blame")
+    send(page, "Argilla", "argilla")
+    written = next((spans_project / "out" / "sent").glob("argilla-dev-predicted.json"))
+    (record,) = json.loads(written.read_text())
+    assert record["fields"] == {"text": "Ada left Rome."}
+    assert isinstance(record["suggestions"]["label"]["value"], list)
     error.click()
     page.wait_for_selector(".q-dialog .span-line")
     told = page.inner_text(".q-dialog")
     assert "voters: " in told
     assert "gold: " in told
+
+
+@pytest.mark.parametrize("kind", ["sets_project", "spans_project"])
+def test_rows_with_several_labels_and_texts_with_spans_have_a_map(
+    serve_once, open_page, request, kind
+):
+    page = open_page(f"{serve_once(request.getfixturevalue(kind)).address}/map?color=votes")
+    page.wait_for_selector(".map-chart canvas")
+    assert "its rarest label" in page.inner_text(".map-note")
+    page.locator(".map-part").first.click()
+    page.wait_for_selector(".map-count")
+    names = {chip.split()[-1] for chip in page.locator(".map-selected .w-chip").all_inner_texts()}
+    assert names
+    assert names <= {"billing", "technical", "urgent", "PERSON"}
+
+
+def test_marks_that_were_not_saved_are_there_in_the_next_page(serve_once, open_page, spans_project):
+    server = serve_once(spans_project)
+    page = begin(open_page, server, "zoe")
+    item = item_of(page)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("1")
+    page.wait_for_selector("mark.marker-span")
+    drafts = spans_project / "workbench" / "unsaved_marks.json"
+    while not drafts.exists() or "zoe" not in drafts.read_text():
+        page.wait_for_timeout(50)
+    page.close()
+    page = begin(open_page, server, "zoe")
+    assert item_of(page) == item
+    assert "not saved" in page.inner_text(".label-reason")
+    page.wait_for_selector("mark.marker-span")
+    page.keyboard.press("Enter")
+    next_row(page, item)
+    assert list(answers(spans_project, "zoe")) == [item]
+    assert "zoe" not in json.loads(drafts.read_text())

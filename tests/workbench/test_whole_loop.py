@@ -3,7 +3,6 @@
 One file, because its tests share a server and a browser, which take seconds to start.
 """
 
-import re
 import time
 import tomllib
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from patience import PATIENCE
 from wiesel.io import LabelStore
 from wiesel.project.runs import kept_runs
 from wiesel.project.settings import read_project
+from wiesel.project.starter import starter_messages
 
 pytestmark = pytest.mark.slow
 
@@ -39,10 +39,8 @@ def labels(project: Path) -> pl.DataFrame:
     return LabelStore(project / "workbench" / "labels.sqlite").labels()
 
 
-def truth(text: str) -> str:
-    """What a person would say of a starter message."""
-    money = r"charged|invoice|refund|my payment from|subscription|contract|credit card|discount"
-    return "billing" if re.search(money + r"|price|receipt", text) else "technical"
+TRUTH = {row["text"]: row["label"] for row in starter_messages()["train"]}
+"""What a person would say of the messages."""
 
 
 def label_rows(page: Any, n: int, person: str) -> None:
@@ -58,7 +56,8 @@ def label_rows(page: Any, n: int, person: str) -> None:
             timeout=PATIENCE,
         )
         text = page.inner_text(".label-row .w-text")
-        page.keyboard.press("1" if truth(text) == "billing" else "2")
+        # Rows that were made for this file, such as "message 601 about ...", are about nothing.
+        page.keyboard.press("1" if TRUTH.get(text) == "billing" else "2")
     page.wait_for_function(
         f"document.querySelector('.label-count')?.innerText.startsWith('{n} ')", timeout=PATIENCE
     )

@@ -183,18 +183,22 @@ def _best_judge(panel: _Panel) -> tuple[dict[str, float], list[str]]:
     }
     away = _beyond(by_judge, majority)
     low, high = _interval(away)
-    share = f"{name!r} ({means[best]:.1%}) and the majority of the panel ({majority.mean():.1%})"
+    share = (
+        f"{name!r} ({100 * means[best]:.1f} %) and the majority of the panel "
+        f"({100 * majority.mean():.1f} %)"
+    )
     if low > 0:
         sentence = (
-            f"Your best judge beats the panel: {share} differ by {away.mean():.1%} "
-            f"[{low:.1%}, {high:.1%}] on items that did not choose it. Use it alone, or "
-            f"CorrelatedVoters ({correlated.mean():.1%}), or Stacked with these gold labels."
+            f"Your best judge beats the panel: {share} differ by "
+            f"{100 * away.mean():.1f} points [{100 * low:.1f}, {100 * high:.1f}] on items "
+            "that did not choose it. Use it alone, or CorrelatedVoters "
+            f"({100 * correlated.mean():.1f} %), or Stacked with these gold labels."
         )
     elif high < 0:
         sentence = f"The panel beats its best judge: {share}."
     else:
         sentence = f"The panel is about as good as its best judge: {share}."
-    return accuracies, [sentence.replace("%", " %")]
+    return accuracies, [sentence]
 
 
 def _beyond(by_judge: Floats, majority: Floats) -> Floats:
@@ -258,12 +262,11 @@ def _to_drop(judges: pl.DataFrame, prices: Floats | None) -> list[str]:
         saved = ""
     else:
         found = candidates.sort(["price", "gain"], descending=[True, False]).row(0, named=True)
-        saved = f", and saves {found['price'] / max(prices.sum(), 1e-300):.0%} of the price"
-    change = f"{-found['gain']:+.1%}"
-    sentence = (
-        f"Drop {found['voter']!r} first: without it the majority changes by {change} points{saved}."
-    )
-    return [sentence.replace("%", " %").replace(" % points", " points")]
+        saved = (
+            f", and saves {100 * (found['price'] / max(prices.sum(), 1e-300)):.0f} % of the price"
+        )
+    change = f"{-100 * found['gain']:+.1f} points"
+    return [f"Drop {found['voter']!r} first: without it the majority changes by {change}{saved}."]
 
 
 def _prices(votes: VoteMatrix, prices: Mapping[str, float]) -> Floats:

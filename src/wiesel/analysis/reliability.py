@@ -54,7 +54,8 @@ class Reliability(NamedTuple):
         return (
             f"Agreement: Krippendorff's alpha {self.alpha:.2f} ({self.level}, 95 % interval "
             f"{self.low:.2f} to {self.high:.2f}), Fleiss' kappa {self.fleiss:.2f}, mean Cohen's "
-            f"kappa {self.cohen:.2f}; two answers to an item are equal in {self.agreement:.1%}"
+            f"kappa {self.cohen:.2f}; two answers to an item are equal in "
+            f"{100 * self.agreement:.1f} %"
         )
 
 

@@ -1,13 +1,14 @@
 """The 95 % intervals of all metrics, made to hold on 15 items as well as on 15,000.
 
-Shares (accuracy, F1) have binomial intervals, ROC-AUC one from the ranks' variance: resamples of a
-few items would never contain an error that did not occur. The other metrics are resampled, all at
-once: only the number of times each item is drawn matters, so a block of resamples is a matrix of
-counts, and a metric is a product with it. Many items are resampled in groups, by the groups' sums:
-means of random groups vary as the mean of all items does, whatever the number of groups.
+Shares (accuracy, F1, average precision) have binomial intervals, ROC-AUC one from the ranks'
+variance: resamples of a few items would never contain an error that did not occur. Resamples of the
+losses get one more item, which may be such an error. Metrics are resampled all at once: only the
+number of times each item is drawn matters, so a block of resamples is a matrix of counts, and a
+metric is a product with it. Many items are resampled in groups, by the groups' sums: means of
+random groups vary as the mean of all items does, whatever the number of groups.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -19,11 +20,14 @@ from wiesel.analysis.summary import wilson_interval
 from wiesel.errors import ParameterError
 from wiesel.evaluation.metrics import (
     FIGURES,
+    average_precision,
     calibration_parts,
+    checked_arrays,
     class_figures,
     confusion_matrix,
     item_brier,
     item_log_loss,
+    roc_auc,
 )
 from wiesel.labels import FloatArray, IntArray
 
@@ -89,6 +93,8 @@ def resampled_figures(
     >>> sorted(set(samples["accuracy"].tolist()))
     [0.0, 0.5, 1.0]
     """
+    check_resampling(n_resamples, seed)
+    gold, proba, predicted = checked_arrays(gold, proba, predicted)
     measured = _Measured.of(gold, proba, predicted, item_groups(len(gold), seed))
     draws = draw_items(len(measured.sizes), n_resamples, seed)
     blocks = [_figures(measured, block) for block in draws]
@@ -123,7 +129,14 @@ def figure_intervals(
     found["f1"] = found["macro_f1"]
     if n_classes == 2:
         found["f1"] = (2 * jaccard[0] / (1 + jaccard[0]), 2 * jaccard[1] / (1 + jaccard[1]))
-    found["auc"] = _mean_auc(gold, proba)
+    found["auc"] = _mean_over_classes(roc_auc, auc_interval, gold, proba)
+    found["average_precision"] = _mean_over_classes(
+        average_precision, _average_precision_interval, gold, proba
+    )
+    for name, loss in (("log_loss", item_log_loss), ("brier", item_brier)):
+        with_one_more = _one_item_more(samples[name], loss, gold, proba, seed)
+        low, high = percentile_interval(with_one_more, n_items=n_items)
+        found[name] = (min(low, float(loss(gold, proba).mean())), high)
     return found
 
 
@@ -455,18 +468,59 @@ def _macro_f1(confusion: npt.NDArray[np.int64], n_draws: int, seed: int) -> tupl
     return percentile_interval((2 * right / (2 * right + wrong)).mean(axis=1))
 
 
-def _mean_auc(gold: IntArray, proba: FloatArray) -> tuple[float, float]:
-    """The interval of the mean ROC-AUC over classes, from the intervals of the classes."""
-    from wiesel.evaluation.metrics import roc_auc
+def _one_item_more(
+    samples: Draws,
+    loss: Callable[[IntArray, FloatArray], Draws],
+    gold: IntArray,
+    proba: FloatArray,
+    seed: int,
+) -> Draws:
+    """Resampled means of a loss with one more item: a random one, of its class to some degree only.
 
+    A few items may contain no confident error, although such errors are most of the mean loss.
+    """
+    if not len(samples):
+        return samples
+    rng = np.random.default_rng(seed)
+    n_items, n_classes = proba.shape
+    shift = rng.integers(1, n_classes, size=n_items)
+    as_is, otherwise = loss(gold, proba), loss((gold + shift) % n_classes, proba)
+    item, weight = rng.integers(n_items, size=len(samples)), rng.gamma(1.0, size=len(samples))
+    degree = rng.beta(0.5, 0.5, size=len(samples))
+    more = degree * as_is[item] + (1 - degree) * otherwise[item]
+    mean: Draws = (n_items * samples + weight * more) / (n_items + weight)
+    return mean
+
+
+def _average_precision_interval(
+    value: float, n_positive: int, n_negative: int
+) -> tuple[float, float]:
+    """The limits of one class: as if each positive item had been found or missed.
+
+    Boyd, Eng and Page (2013, ECML PKDD, 451-466) find binomial intervals to hold where resamples
+    do not. Wilson's also corrects that the average precision of a few items is too high.
+    """
+    if np.isnan(value) or not n_positive or not n_negative:
+        return float("nan"), float("nan")
+    low, high = wilson_interval(np.array([value * n_positive]), np.array([n_positive]))
+    return float(low[0]), float(high[0])
+
+
+def _mean_over_classes(
+    metric: Callable[[IntArray, FloatArray], float],
+    interval: Callable[[float, int, int], tuple[float, float]],
+    gold: IntArray,
+    proba: FloatArray,
+) -> tuple[float, float]:
+    """The interval of a metric's mean over classes, from the intervals of the classes."""
     classes = (1,) if proba.shape[1] == 2 else range(proba.shape[1])
     found = []
     for k in classes:
         positive = (gold == k).astype(np.int64)
-        own = roc_auc(positive, np.stack([1 - proba[:, k], proba[:, k]], axis=1))
+        own = metric(positive, np.stack([1 - proba[:, k], proba[:, k]], axis=1))
         n_positive = int(positive.sum())
-        found.append((own, *auc_interval(own, n_positive, len(gold) - n_positive)))
-    values, low, high = np.array([each for each in found if not np.isnan(each[0])]).reshape(-1, 3).T
+        found.append((own, *interval(own, n_positive, len(gold) - n_positive)))
+    values, low, high = np.array([each for each in found if not np.isnan(each[1])]).reshape(-1, 3).T
     if not len(values):
         return float("nan"), float("nan")
     below, above = (

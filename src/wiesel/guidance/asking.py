@@ -140,7 +140,8 @@ class AskNext:
         n_more = len(self.table) - self.n_undecidable
         lines = [
             f"{self.n_open:,} of {self.n_items:,} labels are wrong with a chance above "
-            f"{self.asking.target:.0%}; {self.wrong_now:.1%} of all labels are expected to be wrong"
+            f"{100 * self.asking.target:.0f} %; {100 * self.wrong_now:.1f} % of all labels are "
+            "expected to be wrong"
         ]
         cost = "" if self.cost == self.n_answers else f", which cost {self.cost:,.2f},"
         if n_more and self.is_first:
@@ -149,12 +150,12 @@ class AskNext:
                 f"{self.n_answers:,} further answers{cost} to {n_more:,} items, and run it again"
             )
         elif n_more:
-            after = ", ".join(f"{wrong:.1%} after {n:,}" for n, wrong in self.forecast[1:])
+            after = ", ".join(f"{100 * wrong:.1f} % after {n:,}" for n, wrong in self.forecast[1:])
             later = self.n_open - len(self.table)
             rest = f" ({later:,} more items are beyond the budget)" if later else ""
             lines.append(
                 f"Ask for {self.n_answers:,} further answers{cost} to {n_more:,} items: "
-                f"{self.wrong_now:.1%} wrong labels become {after}{rest}"
+                f"{100 * self.wrong_now:.1f} % wrong labels become {after}{rest}"
             )
         if n_more and self.n_of_new_workers:
             lines.append(

@@ -58,9 +58,11 @@ _MANY_GOLD = 2000
 """With more gold rows, counts of right votes need no correction."""
 _LIFT = 1.5
 """A rule must be this many times as precise as its class is common."""
+_USUAL = 0.8
+"""How much of the distance of a precision from the class's share, in log-odds, usually remains on
+rows that were not used: chosen on the sets of `experiments/results/suggested_precision.md`."""
 _DOUBTED = 20.0
-"""How many votes on labeled rows count as much as no correction at all, and as the correction of
-all classes does for one of them."""
+"""How surely it does: the inverse variance of its prior."""
 Build = Callable[[str], LabelRule]
 
 _PATTERNS = (
@@ -348,61 +350,64 @@ def honest_rules(
     """Return the rules with precisions that hold; those that then are no better than chance go.
 
     The best of thousands of candidates look better than they are. So rules are chosen again without
-    a fifth of the gold rows, five times. How often these rules are right on the rows left out says
-    by how much, in log-odds, their precision is overstated: for all classes, and for each one.
+    a fifth of the gold rows, five times, and judged by the rows left out: they say how much of the
+    distance from the class's share, in log-odds, remains of a said precision. This factor is
+    estimated for all classes, starting from `_USUAL`, and then for each class, starting from that
+    of all. Without evidence, precisions are thus shrunk toward the shares of the classes.
     """
     known = np.flatnonzero(gold != ABSTAIN)
     if not chosen or not 0 < len(known) <= _MANY_GOLD:
         return list(chosen)
-    folds = np.arange(len(known)) % _FOLDS
-    folds = folds[np.random.default_rng(0).permutation(len(known))]
-    seen = [each for k in range(_FOLDS) for each in _left_out(choose, gold, known[folds == k])]
-    label, said, right, weight = np.array(seen, dtype=np.float64).reshape(-1, 4).T
-    overall = _correction(said, right, weight, 0.0)
-    shifts = [
-        _correction(said[label == k], right[label == k], weight[label == k], overall)
-        for k in range(n_classes)
-    ]
-    odds = _log_odds(np.array([each.precision for each in chosen]))
-    honest = _logistic(odds + np.array([shifts[each.label] for each in chosen]))
     shares = (np.bincount(gold[known], minlength=n_classes) + 1) / (len(known) + n_classes)
-    return [
-        replace(each, precision=float(precision))
-        for each, precision in zip(chosen, honest, strict=True)
-        if precision > min(0.5, _LIFT * shares[each.label])
-    ]
+    base = _log_odds(shares)
+    # Each class is spread evenly over the folds.
+    order = np.lexsort((np.random.default_rng(0).random(len(known)), gold[known]))
+    parts = [known[order[k::_FOLDS]] for k in range(_FOLDS)]
+    seen = [each for part in parts for each in _left_out(choose, gold, part)]
+    label, said, right, row = np.array(seen, dtype=np.float64).reshape(-1, 4).T
+    label = label.astype(np.int64)
+    lift = _log_odds(said) - base[label]
+    # Several rules that vote on one row tell less than as many rows.
+    rows_of = [len(np.unique(row[label == k])) for k in range(n_classes)]
+    votes_of = np.maximum(np.bincount(label, minlength=n_classes), 1)
+    weight = (np.array(rows_of) / votes_of)[label]
+    usual = _kept_lift(base[label], lift, right, weight, _USUAL)
+    kept = []
+    for k in range(n_classes):
+        own = label == k
+        kept.append(_kept_lift(base[label[own]], lift[own], right[own], weight[own], usual))
+    honest = []
+    for each in chosen:
+        away = _log_odds(np.array(each.precision)) - base[each.label]
+        precision = float(_logistic(base[each.label] + kept[each.label] * away))
+        if precision > min(0.5, _LIFT * shares[each.label]):
+            honest.append(replace(each, precision=precision))
+    return honest
 
 
 def _left_out(
     choose: Callable[[Gold], Sequence[ChosenRule]], gold: Gold, rows: npt.NDArray[np.int64]
-) -> Iterator[tuple[int, float, bool, float]]:
-    """Yield class, said precision, whether it is right, and weight, for each vote on the rows.
-
-    Several rules of a class that vote on the same row count as one vote.
-    """
+) -> Iterator[tuple[int, float, bool, int]]:
+    """Yield class, said precision, whether it is right, and row, for each vote on the rows."""
     without = gold.copy()
     without[rows] = ABSTAIN
     try:
         rules = choose(without)
     except DataError:  # the only rows of a class are left out
         return
-    votes = [(row, rule) for rule in rules for row in np.intersect1d(rule.rows, rows)]
-    times: dict[tuple[int, int], int] = {}
-    for row, rule in votes:
-        times[row, rule.label] = times.get((row, rule.label), 0) + 1
-    for row, rule in votes:
-        share = 1 / times[row, rule.label]
-        yield rule.label, rule.precision, bool(gold[row] == rule.label), share
+    for rule in rules:
+        for row in np.intersect1d(rule.rows, rows):
+            yield rule.label, rule.precision, bool(gold[row] == rule.label), int(row)
 
 
-def _correction(said: Floats, right: Floats, weight: Floats, usual: float) -> float:
-    """The shift in log-odds that makes as many votes right as said, pulled to the usual one."""
-    odds, shift = _log_odds(said), usual
+def _kept_lift(base: Floats, lift: Floats, right: Floats, weight: Floats, usual: float) -> float:
+    """The share of the lifts that makes as many votes right as said, pulled to the usual one."""
+    kept = usual
     for _ in range(50):
-        proba = _logistic(odds + shift)
-        slope = weight @ (right - proba) - 0.25 * _DOUBTED * (shift - usual)
-        shift += float(slope / (weight @ (proba * (1 - proba)) + 0.25 * _DOUBTED))
-    return float(np.clip(shift, -4.0, 4.0))
+        proba = _logistic(base + kept * lift)
+        slope = (weight * lift) @ (right - proba) - _DOUBTED * (kept - usual)
+        kept += float(slope / ((weight * lift**2) @ (proba * (1 - proba)) + _DOUBTED))
+    return float(np.clip(kept, 0.0, 1.5))
 
 
 def _log_odds(share: Floats) -> Floats:

@@ -145,7 +145,7 @@ def _judged(
         (own,) = type(rule).matching_rows([rule], frame)
         share = len(own) / max(1, len(frame))
         if not 0 < share <= _MOST_SHARE:
-            useless.append(f"{rule.name} (fires on {share:.0%} of the rows)")
+            useless.append(f"{rule.name} (fires on {100 * share:.0f} % of the rows)")
             continue
         label = votes.labels.index(rule.label)
         precision = float((proba[own, label].sum() + _DOUBT * base[label]) / (len(own) + _DOUBT))

@@ -10,9 +10,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import polars as pl
 
-from wiesel.errors import DataError, listed, suggest
+from wiesel.errors import DataError, as_path, listed, suggest
 from wiesel.io.dialects import diagnose
 from wiesel.unfinished import filling, named_problems, remove_abandoned, unfinished_path
 
@@ -27,6 +28,7 @@ __all__ = [
     "existing_folder",
     "explained",
     "parse_toml",
+    "read_array",
     "read_text",
     "read_unchanged",
     "replacing",
@@ -59,7 +61,7 @@ def table_format(path: FilePath, *, writing: bool = False) -> str:
     >>> table_format("reviews.ndjson")
     'jsonl'
     """
-    extension = Path(path).suffix.lower()
+    extension = as_path(path).suffix.lower()
     if extension not in FORMATS:
         what = f"the extension {extension!r}" if extension else "no extension"
         if extension in _WORKBOOKS and writing:
@@ -101,7 +103,7 @@ def existing_file(path: FilePath) -> Path:
     Traceback (most recent call last):
     wiesel.errors.DataError: There is no file no/such/folder/votes.parquet: the folder no/such/...
     """
-    found = Path(path)
+    found = as_path(path)
     if found.is_dir():
         raise DataError(f"{found} is a folder, not a file. {_folder_listing(found)}")
     if found.is_symlink() and not found.exists():
@@ -149,6 +151,21 @@ def write_text(path: FilePath, text: str) -> None:
     """Write a text file in UTF-8, which appears when it is complete."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def read_array(path: FilePath) -> Any:
+    """Return an array from a .npy file, memory-mapped."""
+    file = existing_file(path)
+    if file.suffix != ".npy":
+        raise DataError(f"{path} is not a .npy file: write the array with numpy.save('X.npy', X).")
+    try:
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError):
+        # NumPy's own message recommends pickles, which can execute arbitrary code.
+        raise DataError(
+            f"{path} cannot be read as an array of numbers: it is truncated, not a .npy file, "
+            "or holds Python objects. Write it with numpy.save('X.npy', X)."
+        ) from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -211,7 +228,7 @@ def read_unchanged(path: FilePath, read: Callable[[], Found]) -> Found:
 def _state(path: FilePath) -> tuple[int, ...] | None:
     """Values that differ between a file and its replacement."""
     try:
-        state = Path(path).stat()
+        state = as_path(path).stat()
     except OSError:
         return None
     return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns

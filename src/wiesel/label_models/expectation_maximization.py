@@ -142,10 +142,10 @@ def warn_of_one_class(first: FloatArray, last: FloatArray, labels: LabelSpace) -
     if last[largest] < _ONE_CLASS or first[largest] > _NEARLY_ONE_CLASS:
         return
     warnings.warn(
-        f"EM collapsed: {last[largest]:.0%} of the items with votes ended up as "
-        f"{labels.names[largest]!r}; by majority vote it is {first[largest]:.0%}. This happens "
-        "among voters that only vote for one class. DawidSkene(abstain_as_vote=True) also learns "
-        "from abstentions; MajorityVote cannot fail this way.",
+        f"EM collapsed: {100 * last[largest]:.0f} % of the items with votes ended up as "
+        f"{labels.names[largest]!r}; by majority vote it is {100 * first[largest]:.0f} %. This "
+        "happens among voters that only vote for one class. DawidSkene(abstain_as_vote=True) also "
+        "learns from abstentions; MajorityVote cannot fail this way.",
         CollapseWarning,
         stacklevel=5,
     )

@@ -142,8 +142,9 @@ def _warn_of_mirror(
     balance = ", ".join(
         f"{name!r} {share:.3g}" for name, share in zip(labels.names[:5], prior, strict=False)
     )
+    right = accuracies @ n_votes / n_votes.sum()
     warnings.warn(
-        f"OneCoin estimates that only {accuracies @ n_votes / n_votes.sum():.0%} of the votes are "
+        f"OneCoin estimates that only {100 * right:.0f} % of the votes are "
         f"right, fewer than by chance: with the class balance {balance}, classes may be swapped. "
         "Either there are too few votes, or the balance is wrong for these items. MajorityVote "
         "cannot fail this way.",

@@ -277,7 +277,8 @@ def _warn_of_fallback(n_voters: int, precision: float) -> None:
         else "needs voters that vote on the same items; no two of these do"
     )
     warnings.warn(
-        f"Snorkel {cause}. Every voter is assumed to be right in {precision:.0%} of its votes.",
+        f"Snorkel {cause}. Every voter is assumed to be right in {100 * precision:.0f} % of its "
+        "votes.",
         WieselWarning,
         stacklevel=4,
     )

@@ -270,7 +270,7 @@ def _warn_of_unsolved(voters: Sequence[str]) -> None:
     warnings.warn(
         f"Triplet: {listed(voters, limit=5)} have no usable triplet: no two other voters share "
         f"items with them and with each other in a way that gives a ratio. They are assumed to be "
-        f"right in {(1 + FALLBACK) / 2:.0%} of their votes.",
+        f"right in {100 * ((1 + FALLBACK) / 2):.0f} % of their votes.",
         WieselWarning,
         stacklevel=4,
     )

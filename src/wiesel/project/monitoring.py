@@ -5,7 +5,9 @@ Each check is a test of two samples. All tests of a report together raise a fals
 in each group.
 """
 
+import math
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -21,17 +23,31 @@ from wiesel.features.tfidf import count_terms, count_words
 from wiesel.labels import ABSTAIN
 from wiesel.project.bundle import Bundle
 from wiesel.project.predicting import predict_table
+from wiesel.project.rows import row_keys, row_marks
 from wiesel.project.training import TrainingSet
 from wiesel.report.charts import TableColumn, sortable_table
 from wiesel.report.sections import whole_page
 from wiesel.votes import VoteMatrix
 
-__all__ = ["DRIFT", "Check", "Drift", "monitor", "reference_statistics", "run_reference"]
+__all__ = [
+    "DRIFT",
+    "Check",
+    "Drift",
+    "learned_marks",
+    "learned_rows",
+    "monitor",
+    "reference_statistics",
+    "run_reference",
+]
 
 DRIFT = 3
 """The exit code if the rows have changed."""
 _FORMAT = 1
 _KEPT_VALUES = 2_000
+_MOST_ROWS = 100_000
+"""Of more training rows, so many evenly spaced ones are described."""
+_MOST_MARKS = 200_000
+"""Of more training rows, a random part is kept: 2 MB."""
 _TERMS = 300
 _LEAST_TEXTS = 5
 _MANY = 100
@@ -94,7 +110,7 @@ class Drift:
     def __str__(self) -> str:
         head = (
             f"{len(self.alarms)} of {len(self.checks)} checks found a change in {self.n_items:,} "
-            f"rows (at most {self.level:.0%} false alarms)."
+            f"rows (at most {100 * self.level:.0f} % false alarms)."
         )
         shown = self.alarms[:_SHOWN]
         width = max((len(check.name) for check in shown), default=0)
@@ -142,7 +158,45 @@ def run_reference(
     name = "test" if "test" in data.splits else unseen
     split = None if name is None else data.splits.get(name)
     held_out = None if split is None else (split.rows, votes.get(str(name)), split.gold)
-    return reference_statistics(bundle, data.splits["train"].rows, held_out, data.votes)
+    found = reference_statistics(bundle, data.splits["train"].rows, held_out, data.votes)
+    return {**found, "learned": learned_marks(data.splits, str(inputs["column"]))}
+
+
+def learned_marks(splits: Mapping[str, Any], column: str) -> str:
+    """Return the marks of the rows that models learn, as text; of very many, those of a part."""
+    learned = [own for name, own in splits.items() if name != "test"]
+    n_rows, generator = sum(map(len, learned)), np.random.default_rng(0)
+    marks = []
+    for own in learned:
+        rows, ids = own.rows, own.ids
+        if n_rows > _MOST_MARKS:
+            # Chosen before their keys are made: those of all rows would be a copy of the table.
+            n_kept = len(own) * _MOST_MARKS // n_rows
+            kept = np.sort(generator.choice(len(own), n_kept, replace=False))
+            rows, ids = rows[kept], ids[kept]
+        marks.append(row_marks(row_keys(rows, ids, column)))
+    numbers = np.unique(pl.concat(marks).drop_nulls().to_numpy())
+    return b64encode(numbers.astype("<u8").tobytes()).decode()
+
+
+def learned_rows(bundle: Bundle, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows of a table the model was trained on, with or without their labels.
+
+    Texts are recognized; rows of other columns only by their id, with the same values. None are if
+    the model does not say which rows it knows.
+    """
+    stored = (bundle.reference or {}).get("learned", "")
+    if not isinstance(stored, str) or not stored:
+        return np.zeros(len(rows), dtype=np.bool_)
+    try:
+        numbers = np.frombuffer(b64decode(stored, validate=True), "<u8")
+    except ValueError as error:
+        raise SavedModelError(
+            f"What the model knows of its rows cannot be read: {error}."
+        ) from None
+    ids = rows["id"] if "id" in rows.columns else pl.Series([None] * len(rows), dtype=pl.String)
+    marks = row_marks(row_keys(rows, ids, bundle.manifest["inputs"]["column"]))
+    return marks.is_in(pl.Series(numbers).implode()).fill_null(False).to_numpy()
 
 
 def reference_statistics(
@@ -154,6 +208,9 @@ def reference_statistics(
     with the votes on them and gold: a network is surer of rows that it has learned, and would
     raise alarms on all others.
     """
+    n_rows = len(train)
+    if n_rows > _MOST_ROWS and isinstance(train, pl.DataFrame):
+        train = train.gather_every(math.ceil(n_rows / _MOST_ROWS))
     texts = _texts(bundle, train)
     terms = [] if texts is None else _frequent_terms(texts)
     kept: Measures = _of_features(bundle, train)
@@ -168,7 +225,7 @@ def reference_statistics(
         kept |= _of_predictions(bundle, predict_table(bundle, rows), own_votes, gold)
     return {
         "format": _FORMAT,
-        "rows": len(train),
+        "rows": n_rows,
         "held_out": 0 if held_out is None else len(held_out[0]),
         "terms": terms,
         "measures": [
@@ -416,9 +473,10 @@ def _accuracy(before: Measures, after: Measures) -> dict[str, Any]:
 def _accuracy_text(found: Mapping[str, Any]) -> str:
     low, high = found["interval"]
     known = found["at_training"]
-    before = "" if known is None else f"; at training {known:.1%}"
+    before = "" if known is None else f"; at training {100 * known:.1f} %"
     return (
-        f"Accuracy {found['accuracy']:.1%} ({low:.1%} to {high:.1%}, {found['n_items']:,} rows"
+        f"Accuracy {100 * found['accuracy']:.1f} % ({100 * low:.1f} % to {100 * high:.1f} %, "
+        f"{found['n_items']:,} rows"
         f"{before})."
     )
 

@@ -15,7 +15,9 @@ from wiesel.evaluation import Comparison, Report, compare_paired_proba, evaluate
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.evaluation.report import TITLES
 from wiesel.io import FilePath, explained, read_rows
+from wiesel.labels import ABSTAIN
 from wiesel.project.bundle import Bundle, load_bundle
+from wiesel.project.monitoring import learned_rows
 from wiesel.saving import read_folder, read_manifest, write_folder
 from wiesel.tasks import OneLabelTask
 
@@ -52,12 +54,15 @@ class Promotion:
     """The rows that the models predict differently, with both predictions and the gold label."""
     versions: Table
     """All versions that were in use, side by side."""
+    warning: str = ""
+    """How many of the rows one of the models has learned, if any."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data for JSON."""
         return {
             "outcome": self.outcome,
             "why": self.why,
+            "warning": self.warning or None,
             "report": self.report.to_dict(),
             "paired": None if self.paired is None else self.paired.to_dict(),
             "n_changed": len(self.changed),
@@ -65,7 +70,8 @@ class Promotion:
         }
 
     def __str__(self) -> str:
-        parts = [self.why, str(self.report if self.paired is None else self.paired)]
+        shown = str(self.report if self.paired is None else self.paired)
+        parts = [each for each in (self.warning, self.why, shown) if each]
         if self.paired is not None:
             n_changed = f"{len(self.changed):,} of {self.report.n_items:,} rows"
             parts.append(f"The first is the new model. It changes the class of {n_changed}.")
@@ -87,7 +93,8 @@ def promote(
     It is worse if its accuracy (or `metric="macro_f1"`) on the same rows, a file or a frame, is
     lower by more than `allowed_loss`, a share such as 0.01. Each version is kept beside the model
     in use, in the folder `IN_USE-versions`; to go back, promote it again. `end_model` is as in
-    `load_bundle`.
+    `load_bundle`. Rows that a model was trained on are counted in a warning; if all were, it is an
+    error.
     """
     _check(metric, allowed_loss)
     new, in_use = Path(new), Path(in_use)
@@ -104,12 +111,15 @@ def promote(
         gold = bundle.labels.indices(table[label_column], allow_unknown=True)
         proba = bundle.predict_proba(table)
         report = evaluate_proba(proba, gold, bundle.labels, threshold=bundle.model.threshold_)
+        models = {f"the new model, {new}": bundle}
         paired, changed = None, table.clear()
         # As everywhere where a model is written, an empty folder is free.
         is_free = not in_use.exists() or (in_use.is_dir() and not any(in_use.iterdir()))
         if not is_free:
             current = _one_label(in_use, end_model)
+            models[f"the model in use, {in_use}"] = current
             paired, changed = _compared(bundle, current, table, proba, gold)
+        warning = _learned(models, table.drop(label_column).filter(gold != ABSTAIN))
     outcome, why = _decided(paired, metric, allowed_loss, in_use)
     if not is_free and read_manifest(new)["files"] == read_manifest(in_use)["files"]:
         outcome, why = "unchanged", f"{in_use} is this model already."
@@ -118,7 +128,7 @@ def promote(
         if paired is not None:
             facts["gain"] = float(paired.differences[metric])
         _put(new, in_use, facts)
-    return Promotion(outcome, why, report, paired, changed, versions_of(in_use))
+    return Promotion(outcome, why, report, paired, changed, versions_of(in_use), warning)
 
 
 def _check(metric: str, allowed_loss: float) -> None:
@@ -132,6 +142,25 @@ def _check(metric: str, allowed_loss: float) -> None:
             f"{allowed_loss!r}.",
             option="allowed_loss",
         )
+
+
+def _learned(models: Mapping[str, Bundle], rows: pl.DataFrame) -> str:
+    """A warning that names how many rows each model has learned; all of them are an error."""
+    known = {name: learned_rows(bundle, rows) for name, bundle in models.items()}
+    parts = [f"{int(own.sum()):,} by {name}" for name, own in known.items() if own.any()]
+    if not parts:
+        return ""
+    n_seen = int(np.any([*known.values()], axis=0).sum())
+    if n_seen == len(rows):
+        raise DataError(
+            f"All {len(rows):,} rows were learned from ({'; '.join(parts)}): the comparison would "
+            "flatter whoever knows them. Give rows that neither model has seen."
+        )
+    verb = "was" if n_seen == 1 else "were"
+    return (
+        f"Warning: {n_seen:,} of the {len(rows):,} rows {verb} learned from ({'; '.join(parts)}): "
+        "the comparison flatters whoever knows them. Remove these rows."
+    )
 
 
 def _one_label(path: Path, end_model: Any) -> Bundle:

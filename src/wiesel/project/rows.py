@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,11 @@ import polars as pl
 
 from wiesel.datasets import load_dataset, load_movie_reviews
 from wiesel.errors import DataError, ParameterError, listed, suggest
-from wiesel.gold import Gold
 from wiesel.io import Dataset, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.loading import load_module
 from wiesel.project.settings import Project, located
-from wiesel.tables import require_columns
+from wiesel.tables import Gold, require_columns
 
 __all__ = [
     "SPLITS",
@@ -30,6 +30,9 @@ __all__ = [
     "project_classes",
     "read_splits",
     "refuse_several_labels",
+    "row_contents",
+    "row_keys",
+    "row_marks",
     "with_ids",
 ]
 
@@ -94,6 +97,32 @@ def row_contents(rows: pl.DataFrame, text_column: str | None = None) -> pl.Serie
     ]
     plain = [each.str.replace_all(r"\s+", " ").str.strip_chars() for each in words]
     return rows.select(pl.concat_str(plain, separator="\x1f").alias("content"))["content"]
+
+
+def row_keys(rows: pl.DataFrame, ids: pl.Series, text_column: str) -> pl.Series:
+    """Return what each row is recognized by: its text; without texts, its id and all its values.
+
+    Rows of a few numbers are often equal by chance. An empty text is null: no row is known by it.
+    """
+    if text_column not in rows.columns or rows[text_column].dtype != pl.String:
+        return ids.cast(pl.String) + "\x1f" + row_contents(rows)
+    texts = row_contents(rows, text_column)
+    return texts.set(texts == "", None)
+
+
+def row_marks(keys: pl.Series) -> pl.Series:
+    """Return a number for each key, the same on every machine; null for no key.
+
+    >>> row_marks(pl.Series(["lunch", "lunch", None])).is_not_null().to_list()
+    [True, True, False]
+    """
+    return pl.Series(
+        [None if key is None else _mark(key) for key in keys.to_list()], dtype=pl.UInt64
+    )
+
+
+def _mark(key: str) -> int:
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "little")
 
 
 def refuse_equal_test(project: Project, splits: Mapping[str, Split]) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -24,65 +25,7 @@ __all__ = ["RowsSketch", "project_of", "sketch_rows", "tables_in", "write_projec
 _SIZES = {"train": 600, "dev": 60, "test": 300}
 _FILES = ("README.md", "lfs.py.txt", "rules.toml", "wiesel.toml")
 
-_OPENINGS = ("Hello,", "Hi team,", "Good morning,", "Please help:", "Again:", "Urgent!", "")
-_CLOSINGS = ("Thanks.", "Please reply soon.", "What can I do?", "I am waiting.", "Any idea?", "")
-_REMARKS = (
-    "I wrote to you in {month}.",
-    "I have used your app on my {device} since {month}.",
-    "I already waited {amount} minutes on the phone.",
-    "A friend of mine has the same problem.",
-    "This is the second time since {month}.",
-    "I need an answer before {month}.",
-)
-"""Sentences that occur in messages of both classes."""
-_PROBLEMS = {
-    "billing": (
-        "I was charged twice for {month}",
-        "the invoice for {month} shows {amount} dollars too much",
-        "I asked for a refund of {amount} euros weeks ago",
-        "my payment from {month} is not in your books",
-        "how do I cancel my subscription before {month}",
-        "the contract says {amount} euros but you took more",
-        "I cannot change the credit card for my account",
-        "the discount of {month} is missing on my bill",
-        "why did the price go up in {month}",
-        "the receipt has the wrong address on my {device} order",
-        "the bank says that the invoice of {month} was never sent",
-        "I cancelled in {month} and was charged {amount} dollars anyway",
-        "the price on your page is {amount} euros lower than mine",
-        "please send the receipt for {month} to my company",
-        "my subscription was renewed although I said no",
-        "the voucher of {amount} euros gave me no discount",
-    ),
-    "technical": (
-        "the app crashes on my {device} since {month}",
-        "I get error {amount} when I upload a file",
-        "the {device} freezes after the update of {month}",
-        "I cannot log in with my password",
-        "the sign in page stays white on my {device}",
-        "sync between {device} and laptop stopped in {month}",
-        "the video has no sound on my {device}",
-        "notifications arrive hours late",
-        "the search finds nothing since the {month} release",
-        "the payment page of the app does not load",
-        "the app forgets my password every day",
-        "files of {month} are gone after the sync",
-        "the screen of my {device} flickers when a video starts",
-        "the update stops at {amount} megabytes with an error",
-        "the search is slow on my {device}",
-        "notifications do not show up since the update",
-    ),
-}
-_MONTHS = ("January", "March", "May", "July", "September", "November")
 _URGENT = ("Again:", "Urgent!", "Please reply soon.", "I am waiting.")
-_OTHER = "how do I reach you by phone?"
-_DEVICES = ("phone", "tablet", "laptop", "watch", "television")
-
-_GOLD_SPANS = {
-    "DEVICE": "|".join(_DEVICES),
-    "MONTH": "|".join(_MONTHS),
-    "AMOUNT": r"\d+ (?:euros|dollars)",
-}
 Kind = Literal["", "multi", "spans"]
 
 
@@ -112,10 +55,8 @@ def write_starter(
             text += f"\n[training]\nclass_balance = {json.dumps(balance)}\n"
         written.append(target / name.removesuffix(".txt"))
         write_file(written[-1], text.encode())
-    rng = np.random.default_rng(seed)
-    for name, size in _SIZES.items():
+    for name, rows in starter_messages(seed, kind).items():
         written.append(target / f"{name}.{'jsonl' if kind else 'csv'}")
-        rows = [_MESSAGES[kind](f"{name}-{place}", rng) for place in range(size)]
         if name == "train":
             rows = [{key: value for key, value in row.items() if key != "label"} for row in rows]
         if kind:
@@ -126,45 +67,82 @@ def write_starter(
     return written
 
 
-def _message(id: str, rng: np.random.Generator) -> dict[str, Any]:
-    """Return a message with one or two problems of one kind; half of the messages add a remark."""
-    label = str(rng.choice(list(_PROBLEMS)))
-    n_problems, has_remark = int(rng.integers(1, 3)), bool(rng.integers(2))
-    problems = rng.choice(_PROBLEMS[label], size=n_problems, replace=False)
-    parts = [
-        str(rng.choice(_OPENINGS)),
-        *(f"{_filled(problem, rng)}." for problem in problems),
-        _filled(rng.choice(_REMARKS), rng) if has_remark else "",
-        str(rng.choice(_CLOSINGS)),
-    ]
-    return {"id": id, "text": " ".join(filter(None, parts)), "label": label}
+def starter_messages(seed: int = 0, kind: Kind = "") -> dict[str, list[dict[str, Any]]]:
+    """Return the made-up messages of a starter by split: those of train with labels, too."""
+    grammar = _Grammar(np.random.default_rng(seed))
+    return {
+        name: [{"id": f"{name}-{place}", **_MESSAGES[kind](grammar)} for place in range(size)]
+        for name, size in _SIZES.items()
+    }
 
 
-def _filled(sentence: object, rng: np.random.Generator) -> str:
-    details = {"month": rng.choice(_MONTHS), "device": rng.choice(_DEVICES)}
-    return str(sentence).format(amount=rng.integers(10, 900), **details)
+class _Grammar:
+    """Draws sentences from `messages.toml`."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        source = files("wiesel.project") / "starter_files" / "messages.toml"
+        self.table = tomllib.loads(source.read_text(encoding="utf-8"))
+        self.rng = rng
+
+    def sentences(self, name: str, size: int = 1) -> list[str]:
+        """Return different sentences of a list, with words in place of names in braces."""
+        choices = self.table[name] if name in self.table else self.table["problems"][name]
+        return [self._filled(each) for each in self.rng.choice(choices, size, replace=False)]
+
+    def _filled(self, sentence: str) -> str:
+        while found := re.search(r"\{(\w+)\}", sentence):
+            number = str(self.rng.integers(10, 900))
+            words = [number] if found[1] == "number" else self.table["words"][found[1]]
+            sentence = sentence.replace(found[0], str(self.rng.choice(words)), 1)
+        return str(sentence)
 
 
-def _several(id: str, rng: np.random.Generator) -> dict[str, Any]:
-    """Return a message about one or two problems, urgent or not."""
-    labels = [name for name in _PROBLEMS if rng.random() < 0.6]
-    problems = [_filled(rng.choice(_PROBLEMS[name]), rng) for name in labels]
-    opening, closing = str(rng.choice(_OPENINGS)), str(rng.choice(_CLOSINGS))
+def _message(grammar: _Grammar) -> dict[str, Any]:
+    """Return a message with one or two problems of one kind and up to two remarks."""
+    rng = grammar.rng
+    label = str(rng.choice(list(grammar.table["problems"])))
+    text = _joined(
+        *grammar.sentences("openings"),
+        *grammar.sentences(label, 1 + int(rng.random() < 0.25)),
+        *grammar.sentences("remarks", int(rng.integers(3))),
+        *grammar.sentences("closings"),
+    )
+    return {"text": text, "label": label}
+
+
+def _several(grammar: _Grammar) -> dict[str, Any]:
+    """Return a message about one or two problems, or none, urgent or not."""
+    labels = [name for name in grammar.table["problems"] if grammar.rng.random() < 0.6]
+    problems = [sentence for name in labels for sentence in grammar.sentences(name)]
+    [opening], [closing] = grammar.sentences("openings"), grammar.sentences("closings")
     if opening in _URGENT or closing in _URGENT:
         labels.append("urgent")
-    parts = (opening, ". And ".join(problems) + "." if problems else _OTHER, closing)
-    return {"id": id, "text": " ".join(filter(None, parts)), "label": labels}
+    text = _joined(opening, *(problems or grammar.sentences("other")), closing)
+    return {"text": text, "label": labels}
 
 
-def _marked(id: str, rng: np.random.Generator) -> dict[str, Any]:
+def _joined(*sentences: str) -> str:
+    """Return a text: sentences end with a sign, and start large except after a comma or colon."""
+    text = ""
+    for each in filter(None, sentences):
+        start = each if text.endswith((",", ":")) else each[0].upper() + each[1:]
+        text += f" {start}" if each.endswith(tuple(".!?,:")) else f" {start}."
+    return text.strip()
+
+
+def _marked(grammar: _Grammar) -> dict[str, Any]:
     """Return a message with the spans of its devices, months and amounts of money."""
-    text = _message(id, rng)["text"]
+    text, words = _message(grammar)["text"], grammar.table["words"]
     spans = [
         [match.start(), match.end(), label]
-        for label, words in _GOLD_SPANS.items()
-        for match in re.finditer(rf"\b(?:{words})\b", text)
+        for label, names in (("DEVICE", "device"), ("MONTH", "month"), ("AMOUNT", "money"))
+        for match in re.finditer(_pattern(words[names]), text)
     ]
-    return {"id": id, "text": text, "label": sorted(spans)}
+    return {"text": text, "label": sorted(spans)}
+
+
+def _pattern(words: Sequence[str]) -> str:
+    return rf"\b(?:{'|'.join(words)})\b".replace("{number}", r"\d+")
 
 
 _MESSAGES = {"": _message, "multi": _several, "spans": _marked}

@@ -237,7 +237,7 @@ def _five_hundred_voters_do_not_underflow(model: LabelModel) -> None:
     proba = _proba(model, votes)
     _require_probabilities(proba, (120, 3))
     right = float((proba.argmax(axis=1) == gold).mean())
-    require(right > 0.99, f"500 good voters give {right:.0%} right labels")
+    require(right > 0.99, f"500 good voters give {100 * right:.0f} % right labels")
 
 
 def _a_class_that_nobody_votes_for_is_fine(model: LabelModel) -> None:
@@ -247,7 +247,7 @@ def _a_class_that_nobody_votes_for_is_fine(model: LabelModel) -> None:
     proba = _proba(model, votes)
     _require_probabilities(proba, (votes.n_items, 3))
     share = float((proba[votes.covered].argmax(axis=1) == 2).mean())
-    require(share < 0.05, f"{share:.0%} of the items got a class that nobody voted for")
+    require(share < 0.05, f"{100 * share:.0f} % of the items got a class that nobody voted for")
 
 
 def _little_or_no_data_is_fine_or_refused(model: LabelModel) -> None:

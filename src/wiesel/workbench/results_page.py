@@ -93,7 +93,6 @@ class ResultsPage:
             ui.button("Download model", on_click=self._download_model).props("flat dense no-caps")
             send = ui.button("Send to an annotation tool", on_click=self._send)
             send.props("flat dense no-caps").classes("send-rows")
-            send.set_visibility(self.desk.space.has_map)  # the tools get a class for each row
         self.place = ui.element("div").classes("results").style("min-height: 400px; width: 100%")
         ui.timer(0.01, self.refresh, once=True)
 
@@ -243,13 +242,15 @@ class ResultsPage:
         with card("Beside it: other methods and baselines, with 95 % intervals"):
             if metrics.get("verdict"):
                 words(metrics["verdict"], "run-verdict")
-            with table(("method", False), *heads, ("accuracy, to the first", True)):
+            compared = [("accuracy, to the first", True)] if any(map(_apart, rows)) else []
+            with table(("method", False), *heads, *compared):
                 for row in rows:
                     with ui.element("tr").classes("run-baseline"):
                         words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
                         for name in self.beside:
                             words(_with_limits(row, name), "w-number", tag="td")
-                        words(_apart(row), "w-number", tag="td")
+                        if compared:
+                            words(_apart(row), "w-number", tag="td")
 
     def _effort(self) -> None:
         """Show what labels have bought so far: the accuracy of each run against its labels."""

@@ -16,6 +16,11 @@ def trained(tmp_path_factory):
         (tiny / "out/model").rename(tiny / name)
     votes = ("--lfs", tiny / "lfs.py", "--labels", "billing,technical", "-o", tiny / "v.parquet")
     assert wiesel("apply", tiny / "test.csv", *votes, "--id", "id").exit_code == 0
+    # The tiny messages are few, and repeat. These are new.
+    rows = (tiny / "test.csv").read_text()
+    (tiny / "fresh.csv").write_text(
+        rows.replace(",billing", " today,billing").replace(",tech", " today,tech")
+    )
     return tiny
 
 
@@ -72,7 +77,7 @@ def test_votes_and_models_that_do_not_belong_are_refused(trained, wiesel, tmp_pa
 
 
 def test_a_model_is_promoted_unless_it_is_worse(trained, wiesel, wiesel_json, tmp_path):
-    in_use, rows = tmp_path / "in_use", trained / "test.csv"
+    in_use, rows = tmp_path / "in_use", trained / "fresh.csv"
     in_use.mkdir()
     first = wiesel_json("promote", trained / "first", in_use, rows)
     assert (first["outcome"], first["paired"]) == ("promoted", None)
@@ -100,7 +105,7 @@ def test_what_is_worse_stays_out(trained, wiesel, tmp_path):
 
     from wiesel.project import load_bundle, promote
 
-    rows = pl.read_csv(trained / "test.csv")
+    rows = pl.read_csv(trained / "fresh.csv")
     said = load_bundle(trained / "first").predict(rows)
     assert promote(trained / "first", tmp_path / "in_use", rows).outcome == "promoted"
     flipped = ["technical" if name == "billing" else "billing" for name in said]
@@ -114,6 +119,28 @@ def test_what_is_worse_stays_out(trained, wiesel, tmp_path):
     assert kept.outcome in ("promoted", "unchanged")
     wrong = rows.with_columns(pl.Series("label", flipped))
     assert "Promoted" in promote(trained / "first", tmp_path / "in_use", wrong, allowed_loss=1).why
+
+
+def test_rows_that_a_model_has_learned_do_not_decide_unnoticed(trained, wiesel, tmp_path):
+    import polars as pl
+
+    from wiesel.project import promote
+
+    fresh = pl.DataFrame({"text": ["the gizmo is broken", "a dollar back"], "label": GOLD})
+    learned = pl.read_csv(trained / "dev.csv").select("text", "label")
+    assert promote(trained / "first", tmp_path / "in_use", fresh).warning == ""
+    # As a person would copy them: with other white space, and without their ids.
+    copies = learned.head(3).with_columns(pl.col("text") + "  ")
+    found = promote(trained / "second", tmp_path / "in_use", pl.concat([fresh, copies]))
+    assert "3 of the 5 rows were learned from" in found.warning
+    assert f"3 by the model in use, {tmp_path / 'in_use'}" in str(found)
+    learned.write_csv(tmp_path / "dev.csv")
+    refused = wiesel("promote", trained / "second", tmp_path / "in_use", tmp_path / "dev.csv")
+    assert refused.exit_code == 1
+    assert "rows were learned from" in refused.stderr
+
+
+GOLD = ["technical", "billing"]
 
 
 def test_promotions_that_cannot_be_are_explained(trained, wiesel, tmp_path):

@@ -113,7 +113,7 @@ def test_run_shows_voters_methods_and_explanations(trained):
 
 def test_run_as_json_reuses_what_is_there(trained, wiesel_json):
     answer = wiesel_json("run", trained[0])
-    assert answer["reused"] == {"votes": 18, "features": True, "models": 2}
+    assert answer["reused"] == {"votes": 27, "features": True, "models": 2}
     assert answer["splits"]["test"]["n_items"] == 300
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm, t
 from sklearn.metrics import f1_score
 
 from wiesel.evaluation import (
@@ -209,3 +210,52 @@ def test_a_difference_of_unrelated_values_has_the_root_of_both_squares() -> None
     samples = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])  # correlation 0
     low, high = difference_interval((0.8, 0.5, 0.9), (0.6, 0.4, 1.0), *samples)
     assert (low, high) == pytest.approx((0.2 - 0.5, 0.2 + np.sqrt(0.1**2 + 0.2**2)))
+
+
+@pytest.mark.parametrize("n_items", [2, 5, 60])
+def test_percentile_intervals_of_few_items_are_wider_as_students_t_says(n_items):
+    # Hesterberg 2015: the tail of a normal at sqrt(n / (n - 1)) t_{n-1}.
+    samples = np.linspace(0, 1, 100_001)
+    tail = norm.cdf(np.sqrt(n_items / (n_items - 1)) * t(n_items - 1).ppf(0.025))
+    assert percentile_interval(samples, n_items=n_items) == pytest.approx(
+        (tail, 1 - tail), abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", ["log_loss", "brier", "average_precision"])
+def test_intervals_from_fifteen_items_hold_errors_that_did_not_occur_in_them(name: str) -> None:
+    """One prediction in twenty is confidently wrong; half of such samples have no wrong one."""
+    rng = np.random.default_rng(5)
+    gold = np.arange(4000) % 2
+    confidence = rng.uniform(0.9, 0.999, size=4000)
+    wrong = rng.random(4000) < 0.05
+    positive = np.where((gold == 1) ^ wrong, confidence, 1 - confidence)
+    proba = np.stack([1 - positive, positive], axis=1)
+    truth = figures(gold, proba, proba.argmax(axis=1))[name]
+    holds = []
+    for number in range(100):
+        rows = rng.permutation(4000)[:15]
+        drawn = gold[rows], proba[rows], proba[rows].argmax(axis=1)
+        low, high = figure_intervals(*drawn, resampled_figures(*drawn, 200, number))[name]
+        holds.append(low <= truth <= high)
+    assert np.mean(holds) >= 0.9  # of resamples alone: 0.53, 0.53 and 0.5
+
+
+def test_losses_of_an_exact_model_have_an_interval_with_a_width() -> None:
+    gold = np.array([0, 1] * 10)
+    proba = np.where(np.eye(2)[gold] == 1, 0.99, 0.01)
+    drawn = gold, proba, proba.argmax(axis=1)
+    found = figure_intervals(*drawn, resampled_figures(*drawn, 200))
+    low, high = found["log_loss"]
+    assert low == pytest.approx(-np.log(0.99))
+    assert 0.2 < high < 1.0
+    assert found["average_precision"][0] < 0.8
+
+
+def test_without_resamples_losses_have_no_interval() -> None:
+    gold, proba = predictions(3, 20)
+    predicted = proba.argmax(axis=1)
+    found = figure_intervals(
+        gold, proba, predicted, resampled_figures(gold, proba, predicted, n_resamples=1)
+    )
+    assert found["brier"][0] == found["brier"][1]

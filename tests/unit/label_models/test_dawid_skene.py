@@ -194,7 +194,7 @@ def test_silence_counts_if_one_sided_voters_cast_most_of_the_votes(both: int, co
 def test_all_items_ending_in_one_class_is_said():
     votes, _ = one_sided_voters()
     with pytest.warns(
-        CollapseWarning, match=r"100% .* ended up as 'a'.*by majority vote it is 5\d%"
+        CollapseWarning, match=r"100 % .* ended up as 'a'.*by majority vote it is 5\d %"
     ):
         OneCoin().fit(votes)
     with warnings.catch_warnings():

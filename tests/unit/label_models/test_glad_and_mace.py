@@ -129,6 +129,6 @@ def test_spammers_cost_less_than_in_a_majority_vote(model):
 def test_a_balance_that_makes_all_voters_liars_is_warned_about(model):
     """Under it the first labels are wrong already, and every voter seems to lie."""
     votes = VoteMatrix.from_dense(np.ones((30, 5), int), ["ham", "spam"])
-    with pytest.warns(WieselWarning, match="100% of the items with votes ended up as 'ham'"):
+    with pytest.warns(WieselWarning, match="100 % of the items with votes ended up as 'ham'"):
         labels = model.fit(votes, [1 - 1e-5, 1e-5]).predict_proba(votes).argmax(axis=1)
     assert (labels == 0).all()

@@ -142,7 +142,7 @@ def test_a_voter_without_a_usable_triplet_falls_back_and_says_so(reading):
     lonely[:, 5] = np.arange(200) % 2  # votes only where nobody else does
     dense = np.concatenate([np.column_stack([dense, np.full(500, -1)]), lonely])
     votes = VoteMatrix.from_dense(dense, ["a", "b"], [*"abcde", "lonely"])
-    with pytest.warns(WieselWarning, match=r"'lonely'.*no usable triplet.*60%"):
+    with pytest.warns(WieselWarning, match=r"'lonely'.*no usable triplet.*60 %"):
         model = Triplet(reading=reading).fit(votes)
     assert list(model.predict(votes)[500:504]) == ["a", "b", "a", "b"]
 

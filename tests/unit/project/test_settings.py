@@ -1,5 +1,7 @@
 """wiesel.toml: what it may say, and what is said about mistakes."""
 
+import re
+
 import polars as pl
 import pytest
 
@@ -54,6 +56,14 @@ def test_a_project_is_read_from_its_folder_or_its_file(tiny):
 def test_a_wrong_key_is_named_with_its_line_and_a_suggestion(tiny):
     said = refused(tiny, "train = ", "trian = ")
     assert "wiesel.toml, line 4: There is no key 'trian' in [data]. Did you mean 'train'?" in said
+
+
+def test_the_network_is_no_option_of_training(tmp_path):
+    """It was a TypeError about a constructor, after the rows had been read."""
+    write_starter(tmp_path / "demo", kind="spans")
+    said = refused(tmp_path / "demo", "epochs = 5", 'epochs = 5\nend_model = "linear_tagger"')
+    assert "'end_model' is not an option of a project" in said
+    assert "[end_model] and, below it, name" in said
 
 
 def test_a_wrong_table_is_named(tiny):
@@ -160,6 +170,28 @@ def test_a_wrong_option_or_name_is_told_with_its_line(tiny, old, new, words):
     file.write_text(file.read_text().replace(old, new, 1))
     with pytest.raises(ParameterError, match=words):
         run_project(read_project(tiny))
+
+
+def test_a_wrong_option_of_one_method_is_told_with_its_own_line(tiny):
+    """Not with the line of the same option in [training], which is right."""
+    file = tiny / "wiesel.toml"
+    more = '\n[options.weasel]\nepochs = "two"\n'
+    text = file.read_text().replace('"majority_vote"', '"weasel"').rstrip("\n") + more
+    file.write_text(text)
+    assert "epochs = 2" in text.splitlines()[22], "line 23, in [training]"
+    n_lines = len(text.splitlines())
+    with pytest.raises(ParameterError, match=rf"line {n_lines}: .*'epochs'.*got 'two'"):
+        run_project(read_project(tiny))
+
+
+@pytest.mark.parametrize("name", ["committee", "hidden_markov"])
+def test_the_method_that_a_span_project_names_is_its_method(tmp_path, name):
+    write_starter(tmp_path / "demo", kind="spans")
+    file = tmp_path / "demo" / "wiesel.toml"
+    text, n_named = re.subn(r'(\[method\]\nname = )"\w+"', rf'\1"{name}"', file.read_text())
+    assert n_named == 1
+    file.write_text(text)
+    assert read_project(tmp_path / "demo").methods[0] == name
 
 
 def test_a_wrong_method_of_the_command_line_is_not_looked_for_in_the_file(tiny):

@@ -1,5 +1,6 @@
 """Projects made from a file of texts."""
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -7,7 +8,13 @@ import pytest
 
 from wiesel.errors import WieselError
 from wiesel.project.settings import read_project
-from wiesel.project.starter import project_of, sketch_rows, tables_in, write_project
+from wiesel.project.starter import (
+    project_of,
+    sketch_rows,
+    starter_messages,
+    tables_in,
+    write_project,
+)
 from wiesel.project.workspace import Workspace
 
 
@@ -60,3 +67,18 @@ def test_a_project_is_found_again_by_its_file(tmp_path: Path):
     assert project_of(tmp_path / "mails.csv") == file
     assert project_of(tmp_path / "others.csv") is None
     assert tables_in(tmp_path) == [tmp_path / "mails.csv"]
+
+
+def test_words_of_the_labeled_starter_messages_do_not_cover_the_test_messages():
+    """Otherwise a model of the labels alone would be as good as one of the votes."""
+    messages = starter_messages()
+    seen = {word for row in messages["dev"] for word in words(row["text"])}
+    new = [set(words(row["text"])) - seen for row in messages["test"]]
+    assert sum(bool(each) for each in new) > len(new) * 0.7
+    texts = [row["text"] for rows in messages.values() for row in rows]
+    assert len(set(texts)) > len(texts) * 0.97
+    assert not any("{" in text or "  " in text for text in texts)
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z]{4,}", text.lower())
