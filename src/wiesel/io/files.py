@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import polars as pl
 
 from wiesel.errors import DataError, as_path, listed, suggest
@@ -27,6 +28,7 @@ __all__ = [
     "existing_folder",
     "explained",
     "parse_toml",
+    "read_array",
     "read_text",
     "read_unchanged",
     "replacing",
@@ -149,6 +151,21 @@ def write_text(path: FilePath, text: str) -> None:
     """Write a text file in UTF-8, which appears when it is complete."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def read_array(path: FilePath) -> Any:
+    """Return an array from a .npy file, memory-mapped."""
+    file = existing_file(path)
+    if file.suffix != ".npy":
+        raise DataError(f"{path} is not a .npy file: write the array with numpy.save('X.npy', X).")
+    try:
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError):
+        # NumPy's own message recommends pickles, which can execute arbitrary code.
+        raise DataError(
+            f"{path} cannot be read as an array of numbers: it is truncated, not a .npy file, "
+            "or holds Python objects. Write it with numpy.save('X.npy', X)."
+        ) from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:
