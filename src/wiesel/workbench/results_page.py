@@ -242,13 +242,15 @@ class ResultsPage:
         with card("Beside it: other methods and baselines, with 95 % intervals"):
             if metrics.get("verdict"):
                 words(metrics["verdict"], "run-verdict")
-            with table(("method", False), *heads, ("accuracy, to the first", True)):
+            compared = [("accuracy, to the first", True)] if any(map(_apart, rows)) else []
+            with table(("method", False), *heads, *compared):
                 for row in rows:
                     with ui.element("tr").classes("run-baseline"):
                         words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
                         for name in self.beside:
                             words(_with_limits(row, name), "w-number", tag="td")
-                        words(_apart(row), "w-number", tag="td")
+                        if compared:
+                            words(_apart(row), "w-number", tag="td")
 
     def _effort(self) -> None:
         """Show what labels have bought so far: the accuracy of each run against its labels."""
