@@ -119,7 +119,7 @@ def existing_file(path: FilePath) -> Path:
 
 def existing_folder(path: FilePath) -> Path:
     """Return the path of a folder that exists."""
-    found = Path(path)
+    found = as_path(path)
     if found.is_file():
         raise DataError(f"{found} is a file, not a folder.")
     if not found.is_dir():
@@ -259,7 +259,7 @@ def replacing(path: FilePath) -> Iterator[Path]:
 @contextmanager
 def appearing_folder(path: FilePath) -> Iterator[Path]:
     """Yield a folder to fill, which appears as `path` once it is complete, or not at all."""
-    target = Path(path)
+    target = as_path(path)
     if target.exists():
         raise DataError(f"{target} exists already: give a new folder.")
     with filling(target) as unfinished:
