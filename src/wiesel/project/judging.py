@@ -26,7 +26,7 @@ from wiesel.lfs import LabelingFunction, prompt_records
 from wiesel.lfs.costs import prompts_of
 from wiesel.project.insights import project_findings, with_examples
 from wiesel.project.judged_items import slice_rows
-from wiesel.project.kinds import ProjectKind
+from wiesel.project.kinds import RESAMPLES, ProjectKind
 from wiesel.project.rows import ProjectRows, part_of
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.project.vectors import taken
@@ -38,7 +38,6 @@ __all__ = ["Distilled", "Outcome", "Prepared", "distilled", "judge", "write_judg
 
 _UNCERTAIN = ("members_disagree", "unknown_balance")
 """The findings that say how far the figures can be trusted: they come before these."""
-RESAMPLES = 1000
 _TIMED = 2_000
 """Items whose prediction is timed."""
 _MOST_ERRORS = 100
@@ -235,6 +234,8 @@ class Outcome:
             "method": self.main.method,
             "seeds": list(self.data.project.method.seeds),
             **self.kind.about_data(self),
+            "references": self.known_rows(self.reference_rows),
+            "verdict": self.verdict or None,
             "judged_on": self.judged_on,
             "splits": {name: report.to_dict() for name, report in main.items()},
             "methods": self.known_rows(self.rows),
@@ -304,7 +305,7 @@ def judge(
         proba={**unjudged, **first_runs[main.method][1]},
         references={each.method: report for each, report in references},
         reference_rows=rows[len(runs) :],
-        verdict=verdict_of(everything) if runs else "",
+        verdict=verdict_of(everything, kind.best_in_words) if runs else "",
         **kind.more_results(data, first_runs, judged[-1] if judged else None),
     )
 

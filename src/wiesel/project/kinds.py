@@ -13,10 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.compare import Judged, score_table
-from wiesel.io import FilePath, matching_files
+from wiesel.evaluation.comparison import LABELS_ALONE, without_labels
+from wiesel.gold import Gold
+from wiesel.io import FilePath, Split, matching_files
 from wiesel.io.files import table_format
 from wiesel.labels import ABSTAIN
 from wiesel.project.bundle import Bundle, data_facts
+from wiesel.project.insights import leak_findings
 from wiesel.project.rows import ProjectRows, find_item, part_of
 from wiesel.project.settings import Project
 from wiesel.project.vectors import Vectors, check_inputs, make_vectors, raw_inputs, taken
@@ -27,7 +30,10 @@ if TYPE_CHECKING:
     from wiesel.project.judging import Outcome
     from wiesel.project.training import Trained, TrainingSet
 
-__all__ = ["OneItem", "ProjectKind", "kind_of"]
+__all__ = ["RESAMPLES", "OneItem", "ProjectKind", "kind_of"]
+
+RESAMPLES = 1000
+"""How many resamples the intervals of reports are computed from."""
 
 
 class OneItem(NamedTuple):
@@ -118,6 +124,15 @@ class ProjectKind(ABC):
 
     # Results
 
+    def leaks(self, data: "TrainingSet") -> list[str]:
+        """Return sentences on rows in two splits, and on copies in train."""
+        column = data.project.features.column
+        return [found.sentence for found in leak_findings(self.as_rows(data.splits), column)]
+
+    def as_rows(self, splits: Mapping[str, Any]) -> Mapping[str, Split]:
+        """Return the splits as tables."""
+        return splits
+
     def predicted(self, data: "TrainingSet", model: Any, split: str) -> Any:
         """Return what a report judges: by default probabilities of the rows of a split.
 
@@ -137,8 +152,15 @@ class ProjectKind(ABC):
         return dict(report.scores())
 
     def right(self, data: "TrainingSet", run: "Trained", split: str, proba: Any) -> Any:
-        """Return whether each row with gold is predicted right; None if it may be half right."""
+        """Return whether each row with gold is predicted right, or its part in the figure.
+
+        The figure is `best_by`, and the parts are those of `f1_parts`. None if nothing is known.
+        """
         return None
+
+    def can_learn(self, gold: Gold) -> bool:
+        """Return whether labels alone can teach a model: some of at least two classes."""
+        return len(np.unique(gold.y)) > 1
 
     def references(
         self,
@@ -152,7 +174,16 @@ class ProjectKind(ABC):
 
         `on_labels` learned gold labels and no votes, `on_votes` votes and no labels.
         """
-        return []
+        found = []
+        titles = f"{LABELS_ALONE}: end model", without_labels(main.method)
+        for title, run in zip(titles, (on_labels, on_votes), strict=True):
+            if run is not None:
+                proba = self.predicted(data, run.model, split)
+                report = self.report(data, run, split, proba, RESAMPLES)
+                right = self.right(data, run, split, proba)
+                own = Judged(title, main.seed, run.seconds, self.figures(report), right)
+                found.append((own, report))
+        return found
 
     def more_results(
         self,
@@ -168,8 +199,11 @@ class ProjectKind(ABC):
         return {}
 
     def table(self, outcome: "Outcome") -> "Table":
-        """Return one row for each method; there is gold."""
-        return score_table(outcome.known_rows(outcome.rows))
+        """Return one row for each method and reference, and the sentence on votes and labels."""
+        split, rows = str(outcome.judged_on), [*outcome.rows, *outcome.reference_rows]
+        n_items = int(self.known(outcome.data.truth[split]).sum())
+        caption = f"On {n_items:,} {split} {self.items}"
+        return score_table(outcome.known_rows(rows), caption, outcome.verdict)
 
     @abstractmethod
     def about_data(self, outcome: "Outcome") -> dict[str, Any]:

@@ -36,6 +36,11 @@ class LabelResultsPage(ResultsPage):
         return self.desk.space.figures
 
     @property
+    def compared(self) -> str:  # type: ignore[override]
+        """The figure by which other methods are compared with the first."""
+        return "span_f1" if "span_f1" in self.beside else "macro_f1"
+
+    @property
     def files(self) -> dict[str, str]:
         """The files of the run that can be downloaded."""
         found = {"votes": "votes.parquet", "predictions": "predictions.parquet"}

@@ -62,6 +62,7 @@ class ResultsPage:
     """One run, and the rows behind its metrics."""
 
     beside: tuple[str, ...] = ("accuracy", "macro_f1", "auc")  # the figures of other methods
+    compared: str = "accuracy"  # the figure by which they are compared with the first
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
@@ -243,7 +244,9 @@ class ResultsPage:
         with card("Beside it: other methods and baselines, with 95 % intervals"):
             if metrics.get("verdict"):
                 words(metrics["verdict"], "run-verdict")
-            with table(("method", False), *heads, ("accuracy, to the first", True)):
+            with table(
+                ("method", False), *heads, (f"{figure_name(self.compared)}, to the first", True)
+            ):
                 for row in rows:
                     with ui.element("tr").classes("run-baseline"):
                         words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
