@@ -35,6 +35,18 @@ TASKS = (
     "vader_tweets-02",
     "music_genre-04",
     "trec-02",
+    "hausa-04",
+    "youtube-02",
+    "sms-02",
+    "spambase-01",
+    "agnews-01",
+    "trec-04",
+    "music_genre-02",
+    "vader_tweets-05",
+    "sst2-02",
+    "labelme-02",
+    "hausa-05",
+    "labelme-01",
 )
 """Small tasks of two classes and of several, from both halves."""
 FIGURES = {"accuracy": 100, "macro_f1": 100, "log_loss": 1}
