@@ -111,7 +111,7 @@ def summary(sample: list[Mutation], tried: list[Outcome], known: Collection[str]
     outcomes = {one["key"]: one for one in tried}
     done = [one for one in sample if one.key in outcomes]
     unseen = [one for one in done if outcomes[one.key]["seen_by"] is None]
-    survivors = [one for one in unseen if in_list(one) not in known]
+    survivors = [one for one in unseen if _in_list(one) not in known]
     lines = [
         f"{one.path}:{one.line}: {one.old} -> {one.new} in `{one.text}` "
         f"({outcomes[one.key]['n_tests']} tests)"
@@ -132,8 +132,7 @@ def _known() -> set[str]:
     return {f"{one['file']}|{one['line']}|{one['change']}" for one in listed["same_results"]}
 
 
-def in_list(one: Mutation) -> str:
-    """Return how `mutants.toml` names a change."""
+def _in_list(one: Mutation) -> str:
     return f"{one.path}|{one.text}|{one.old} -> {one.new}"
 
 
@@ -240,7 +239,7 @@ def _try_all(
         chosen, seconds = chosen_tests(one, tests)
         before = done.get(one.key)
         sum_of_tests = _sum_of(chosen, tests)
-        if before and (before["seen_by"] or in_list(one) in known):
+        if before and (before["seen_by"] or _in_list(one) in known):
             continue
         if before and before["tests"] == sum_of_tests:
             continue

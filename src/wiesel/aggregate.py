@@ -275,17 +275,17 @@ class Aggregation:
         number: of the classes if all are numbers, otherwise of their ranks from 1. Disagreement is
         then the mean distance of the answers from the label, as a share of the whole scale.
         """
-        return self._as_given(self.label_frame)
+        return self._as_input(self.label_frame)
 
     @property
     def workers(self) -> Any:
         """A row per worker, flagged ones first; see `wiesel.analysis.crowd.judge_workers`."""
-        return self._as_given(self.worker_table.frame)
+        return self._as_input(self.worker_table.frame)
 
     @property
     def mistakes(self) -> Any:
         """A row per worker, true class and wrong answer: how often, the most frequent first."""
-        return self._as_given(self.mistake_frame)
+        return self._as_input(self.mistake_frame)
 
     @cached_property
     def label_frame(self) -> pl.DataFrame:
@@ -541,7 +541,7 @@ class Aggregation:
         """A column name that differs from the name of the item column."""
         return f"{name}_" if name == self.columns.item else name
 
-    def _as_given(self, frame: pl.DataFrame) -> Any:
+    def _as_input(self, frame: pl.DataFrame) -> Any:
         if self.kind != "pandas":
             return frame
         return sys.modules["pandas"].DataFrame(frame.to_dict(as_series=False))

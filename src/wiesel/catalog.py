@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from wiesel import end_to_end, label_models, spans
-from wiesel.end_to_end import EndToEndModel, readings
+from wiesel.end_to_end import EndToEndModel, evidence_models
 from wiesel.end_to_end.old_models import upgraded
 from wiesel.end_to_end.storage import Saved, restore_end_to_end
 from wiesel.errors import ParameterError, SavedModelError, suggest
@@ -20,7 +20,7 @@ from wiesel.saving import read_folder
 __all__ = ["METHODS", "load_model", "method", "restored"]
 
 METHODS: Mapping[str, Method] = JoinedRegistries(
-    label_models.REGISTRY, readings.REGISTRY, spans.REGISTRY, end_to_end.REGISTRY
+    label_models.REGISTRY, evidence_models.REGISTRY, spans.REGISTRY, end_to_end.REGISTRY
 )
 """All methods by name: label models and end-to-end methods, including yours."""
 

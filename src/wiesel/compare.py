@@ -16,7 +16,7 @@ from wiesel.catalog import method
 from wiesel.end_to_end import Committee, EndToEndModel, Supervised, TwoStage
 from wiesel.end_to_end.checks import is_classifier
 from wiesel.end_to_end.plan import fit_together
-from wiesel.errors import ParameterError, listed, suggest
+from wiesel.errors import ParameterError, as_list, listed, suggest
 from wiesel.evaluation import Score, commonest_class, evaluate, evaluate_proba
 from wiesel.evaluation.comparison import (
     LABELS_ALONE,
@@ -24,17 +24,17 @@ from wiesel.evaluation.comparison import (
     verdict,
     without_labels,
 )
+from wiesel.evaluation.intervals import check_resampling
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.evaluation.report import model_proba
-from wiesel.gold import Gold
 from wiesel.label_models import LabelModel
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.nn.names import end_model_by_name
-from wiesel.tables import in_order_of
+from wiesel.tables import Gold, in_order_of
 from wiesel.training import as_inputs
 from wiesel.training.history import one_line
 from wiesel.training.inputs import joined
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = [
     "Judged",
@@ -195,13 +195,13 @@ def _runs(
     methods: Any, task: Mapping[str, Any], end_model: Any, seeds: Sequence[int]
 ) -> list[Judged]:
     """Every method and seed on one data set, and the baselines."""
-    for key in task:
-        if key not in _TASK:
-            raise ParameterError(f"A data set has no {key!r}. {suggest(key, _TASK)}")
-    missing = [key for key in _TASK[:3] if task.get(key) is None]
-    if missing:
-        raise ParameterError(f"A data set needs {listed(_TASK[:3])}; {listed(missing)} is missing.")
-    X, votes, test = (task[key] for key in _TASK[:3])
+    X, votes, test = _checked_task(task)
+    seeds = as_list(seeds, "Seeds", "[0, 1, 2]", ParameterError)
+    for seed in seeds:
+        check_resampling(0, seed)
+    if not seeds:
+        raise ParameterError("There is nothing to compare: the list of seeds is empty.")
+    seeds = [int(seed) for seed in seeds]
     validation, gold = task.get("validation"), task.get("gold")
     found: list[Judged] = []
     named = _named_models(methods, X, votes.labels, end_model)
@@ -221,6 +221,21 @@ def _runs(
         ]
     network = end_model if _any_by_name(methods) else None
     return found + _references(task, network, next(iter(named.items())), seeds[0])
+
+
+def _checked_task(task: Mapping[str, Any]) -> tuple[Any, VoteMatrix, tuple[Any, Any]]:
+    """X, votes and test of a data set."""
+    for key in task:
+        if key not in _TASK:
+            raise ParameterError(f"A data set has no {key!r}. {suggest(key, _TASK)}")
+    missing = [key for key in _TASK[:3] if task.get(key) is None]
+    if missing:
+        raise ParameterError(f"A data set needs {listed(_TASK[:3])}; {listed(missing)} is missing.")
+    X, votes, test = (task[key] for key in _TASK[:3])
+    require_votes(votes)
+    if not isinstance(test, (tuple, list)) or len(test) != 2:
+        raise ParameterError(f"test is a pair (X_test, y_test); got {type(test).__name__}.")
+    return X, votes, (test[0], test[1])
 
 
 def _judged(name: str, seed: int, seconds: float, model: Any, test: tuple[Any, Any]) -> Judged:
@@ -478,7 +493,11 @@ def _entries(methods: Any) -> Iterable[tuple[str, Any]]:
     """Pairs of names and models or options, from any form of the argument."""
     if isinstance(methods, Mapping):
         return methods.items()
-    given = [methods] if isinstance(methods, (str, EndToEndModel, LabelModel)) else list(methods)
+    given = (
+        [methods]
+        if isinstance(methods, (str, EndToEndModel, LabelModel))
+        else as_list(methods, "Methods", "['committee', Snorkel()]", ParameterError)
+    )
     return [
         (entry, {}) if isinstance(entry, str) else (type(entry).__name__, entry) for entry in given
     ]

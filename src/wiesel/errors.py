@@ -28,6 +28,8 @@ __all__ = [
     "VoteError",
     "WieselError",
     "WieselWarning",
+    "as_list",
+    "as_path",
     "listed",
     "suggest",
     "warn_user",
@@ -205,6 +207,33 @@ def listed(values: Iterable[object], limit: int = 12) -> str:
     plain = [value.item() if hasattr(value, "dtype") else value for value in plain]
     shown = ", ".join(f"{value!r:.200}" for value in plain)
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
+
+
+def as_list(values: Any, what: str, example: str, kind: type[WieselError] = DataError) -> list[Any]:
+    """Return the elements of a list, array, column or other collection; refuse what is none.
+
+    >>> as_list(["a", "b"], "Names", "['a', 'b']")
+    ['a', 'b']
+    >>> as_list(None, "Names", "['a', 'b']")
+    Traceback (most recent call last):
+    wiesel.errors.DataError: Names are given as a list, such as ['a', 'b']; got NoneType.
+    """
+    if not isinstance(values, (str, bytes)):
+        try:
+            return list(values)
+        except TypeError:
+            pass
+    raise kind(f"{what} are given as a list, such as {example}; got {type(values).__name__}.")
+
+
+def as_path(path: Any) -> Path:
+    """Return the path of a file or folder; refuse what is none."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise ParameterError(
+            f"A file or folder is named by a str or a Path; got {type(path).__name__}."
+        ) from None
 
 
 def message_for(message: object, words: Callable[[Argument], str | None]) -> str:

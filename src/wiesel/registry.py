@@ -76,6 +76,8 @@ class Registry(Mapping[str, Method]):
         self._methods[method.name] = method
 
     def __getitem__(self, name: str) -> Method:
+        if not isinstance(name, str):
+            raise ParameterError(f"A method is named by a string; got {name!r:.60}.")
         _load_plug_ins()
         return self._methods[name]
 

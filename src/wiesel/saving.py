@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wiesel.errors import SavedModelError, listed
+from wiesel.errors import SavedModelError, as_path, listed
 from wiesel.labels import LabelSpace
 from wiesel.threads import memory_size
 from wiesel.unfinished import filling, recover, swap, write_file, write_synced
@@ -52,7 +52,7 @@ def write_folder(path: str | Path, manifest: Mapping[str, Any], files: Mapping[s
     An earlier model at `path` is replaced in one step; anything else there is left alone.
     """
     # A link to a model is followed: its target is replaced, the link stays.
-    target = Path(path).resolve()
+    target = as_path(path).resolve()
     # Another process may replace the folder while it is looked at.
     _read_consistently(target, _refuse_to_overwrite)
     with filling(target) as unfinished:
@@ -75,7 +75,7 @@ def read_folder(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 
     A folder with files that its manifest does not list is refused: they are not part of the model.
     """
-    return _read_consistently(Path(path), _checked_folder)
+    return _read_consistently(as_path(path), _checked_folder)
 
 
 def read_manifest(path: str | Path) -> dict[str, Any]:

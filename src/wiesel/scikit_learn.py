@@ -392,6 +392,16 @@ def _as_plain_error(error: NotFittedError) -> tuple[Any, ...]:
     return NotFittedError, error.args
 
 
+def require_model(model: Any, name: str) -> None:
+    """Refuse anything but a fitted model, for an argument with this name."""
+    if not hasattr(model, "check_fitted"):
+        raise ParameterError(
+            f"{name} must be a fitted model, such as DawidSkene().fit(votes); got "
+            f"{type(model).__name__}."
+        )
+    model.check_fitted()
+
+
 def _check_length(predicted: npt.NDArray[Any], truth: Any) -> None:
     if len(predicted) != len(truth):
         raise FeatureError(f"There are {len(predicted)} items, but {len(truth)} labels.")

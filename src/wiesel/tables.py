@@ -1,19 +1,35 @@
-"""Tables in memory of all common kinds as Polars data frames, and rows matched by id."""
+"""Tables of all common kinds as data frames, rows by id or of mapped files, gold of rows."""
 
+import mmap
+import os
+import socket
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import DataError, listed, suggest
+from wiesel.errors import DataError, FeatureError, ParameterError, listed, suggest
 from wiesel.threads import check_polars_threads
 
-__all__ = ["as_frame", "in_order_of", "index_ids", "of_type", "require_columns"]
+__all__ = [
+    "RANDOM",
+    "Gold",
+    "MappedFile",
+    "as_frame",
+    "in_order_of",
+    "index_ids",
+    "mapped_file",
+    "of_type",
+    "read_rows",
+    "release_pages",
+    "require_columns",
+]
 
 _MIXED = (str, int, float, Decimal, date)
 """The types that a column of Python objects may mix; a bool is an int, a datetime a date."""
@@ -22,6 +38,8 @@ Ids = npt.NDArray[Any]
 _ID_COLUMN = "id"
 _EXAMPLES = 2
 _BY_POSITION = "If rows belong together by position, give them without ids, such as .to_numpy()."
+RANDOM = "random"
+"""How a row was chosen that belongs to a random sample."""
 
 
 def as_frame(table: Any) -> pl.DataFrame:
@@ -67,6 +85,10 @@ def require_columns(frame: pl.DataFrame, columns: Iterable[str], purpose: str) -
     names = frame.columns  # a new list at every look
     known = set(names)
     for column in columns:
+        if not isinstance(column, str):
+            raise DataError(
+                f"A column is named by a string ({purpose}); got {type(column).__name__}."
+            )
         if column not in known:
             close = suggest(column, names)
             close = f"{close} " if close.startswith("Did") else ""
@@ -311,3 +333,160 @@ def _same_ids(found: Ids | None, wanted: Ids) -> bool:
     return all(isinstance(each, Hashable) for each in values) and set(values) == set(
         wanted.tolist()
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """Labels of some rows, and how these rows were chosen to be labeled.
+
+    A model learns from all of them. What needs a random sample (class balance, threshold, figures)
+    uses the rows drawn at random only: rows chosen because voters disagree on them, for example,
+    have other classes and other mistakes than the rest.
+
+    >>> gold = Gold(["spam", "ham", None, "ham"], chosen=["random", "random", "random", "unsure"])
+    >>> gold.random
+    array([ True,  True,  True, False])
+    >>> len(gold), Gold.of(gold) is gold
+    (4, True)
+    """
+
+    y: Any
+    """The labels: names, indices, or sets of labels; None or -1 is unknown."""
+    X: Any = None
+    """The inputs of these rows; None if they are the rows of `fit`, in the same order."""
+    votes: Any = None
+    """The votes on these rows, where there are any; of the rows of `fit`, they are known."""
+    chosen: str | Sequence[str] = RANDOM
+    """How rows were chosen: `random`, or the name of an order; one word, or one for each row."""
+    probability: Sequence[float] | None = None
+    """The probability with which each row was chosen, if it is known; NaN where it is not."""
+
+    def __post_init__(self) -> None:
+        if self.votes is not None and self.X is None:
+            raise ParameterError("Gold with votes of its own needs X, the inputs of its rows.")
+        for name in ("chosen", "probability"):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, str) and len(given) != len(self):
+                raise ParameterError(
+                    f"{name} needs a value for each of the {len(self)} labels; got {len(given)}."
+                )
+
+    @classmethod
+    def of(cls, gold: Any) -> Self:
+        """Return gold in one form.
+
+        It is given as `Gold`, as (X, y) or (X, y, votes), or as the labels of the rows of `fit`.
+        """
+        if isinstance(gold, cls):
+            return gold
+        if isinstance(gold, tuple) and len(gold) in (2, 3) and _is_inputs(gold[0]):
+            return cls(gold[1], gold[0], *gold[2:])
+        return cls(gold)
+
+    def __len__(self) -> int:
+        columns = self.y
+        if isinstance(columns, Mapping):
+            columns = next(iter(columns.values()), ())
+        return len(columns)
+
+    @property
+    def random(self) -> npt.NDArray[np.bool_]:
+        """Whether each row belongs to a random sample: what figures and shares count."""
+        if isinstance(self.chosen, str):
+            return np.full(len(self), self.chosen == RANDOM)
+        return np.array([str(way) == RANDOM for way in self.chosen], dtype=np.bool_)
+
+
+def _is_inputs(value: Any) -> bool:
+    """Whether this is a table of inputs, not a label, a set of labels, or None."""
+    return hasattr(value, "__len__") and not isinstance(value, (str, set, frozenset))
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """An array that is a part of a file."""
+
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    def open(self) -> npt.NDArray[Any]:
+        """Return the array, mapped again."""
+        try:
+            return np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
+        except (OSError, ValueError) as error:
+            raise FeatureError(
+                f"X is the memory-mapped file {self.path}, which {socket.gethostname()} cannot "
+                f"open ({error}). Put it on storage that all machines share."
+            ) from error
+
+
+def mapped_file(values: Any) -> MappedFile | None:
+    """Return the part of a file that an array maps; None if it maps none.
+
+    >>> mapped_file(np.arange(3)) is None
+    True
+    """
+    if isinstance(values, np.memmap) and values.flags.c_contiguous and values.size:
+        whole = values
+        while isinstance(whole.base, np.memmap):
+            whole = whole.base
+        place = values.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        if values.filename is not None and place >= 0:
+            return MappedFile(
+                str(values.filename), values.dtype.str, values.shape, whole.offset + place
+            )
+    return None
+
+
+def read_rows(values: npt.NDArray[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Return rows of a memory map, read from its file if it is only read.
+
+    The system maps far more than a row when it is touched: two thousand random rows of 1,200 bytes
+    made a gigabyte of a file count as this process's memory. Reading takes as long.
+
+    >>> read_rows(np.arange(6).reshape(3, 2), np.array([2, 0]))
+    array([[4, 5],
+           [0, 1]])
+    """
+    file = mapped_file(values) if getattr(values, "mode", "") == "r" else None
+    if file is None or not hasattr(os, "preadv"):
+        found: npt.NDArray[Any] = values[rows]
+        release_pages(values)
+        return found
+    taken = np.empty((len(rows), *values.shape[1:]), values.dtype)
+    size = taken.nbytes // max(1, len(rows))
+    # Runs of consecutive rows are read at once.
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    stops = np.append(starts, len(rows))[1:]
+    content = memoryview(taken.reshape(-1).view(np.uint8).data)
+    handle = os.open(file.path, os.O_RDONLY)
+    try:
+        for start, stop, row in zip(
+            starts.tolist(), stops.tolist(), rows[starts].tolist(), strict=True
+        ):
+            place, left = file.offset + row * size, content[start * size : stop * size]
+            while left:
+                n_read = os.preadv(handle, [left], place)
+                if n_read == 0:
+                    raise FeatureError(
+                        f"X is the memory-mapped file {file.path}, which ends early."
+                    )
+                place, left = place + n_read, left[n_read:]
+    finally:
+        os.close(handle)
+    return taken
+
+
+def release_pages(values: npt.NDArray[Any]) -> None:
+    """Release the pages of a read-only memory map; the system reads them again when needed.
+
+    Otherwise they would count as this process's memory until the machine has none left. (A
+    writable map is left alone: its pages may contain changes that are not in the file.)
+
+    >>> release_pages(np.arange(3))
+    """
+    pages = getattr(values, "_mmap", None)
+    if pages is not None and getattr(values, "mode", "") == "r" and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)

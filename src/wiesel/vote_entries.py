@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import Advice, Argument, VoteError, listed, other_spelling
+from wiesel.errors import Advice, Argument, VoteError, as_list, listed, other_spelling
 from wiesel.labels import ABSTAIN, LabelSpace, is_missing, is_name
 from wiesel.tables import as_frame, require_columns
 from wiesel.threads import check_polars_threads
@@ -37,7 +37,7 @@ __all__ = [
     "without_blanks",
 ]
 
-_BLOCK_CELLS = 2**20
+_BLOCK_CELLS = 2**18
 """The number of cells of dense votes that are read at a time."""
 
 Rows = int | slice | Sequence[int] | npt.NDArray[Any]
@@ -69,23 +69,45 @@ def dense_array(array: Any) -> npt.NDArray[Any]:
 def dense_entries(dense: npt.NDArray[Any], labels: LabelSpace, voters: tuple[str, ...]) -> Entries:
     """Return the votes of an items x voters array of class indices or names.
 
-    A block of items is read at a time, so that memory grows with the votes, not with the cells.
+    A block of items is read at a time, so that memory grows with the votes, not with the cells. An
+    array of indices is read twice: to count its votes, which then need no second copy.
     """
     n_items, n_voters = dense.shape
     step = max(1, _BLOCK_CELLS // max(1, n_voters))
-    n_votes = np.zeros(n_items, dtype=np.int64)
-    voter, voted = [np.empty(0, np.int32)], [np.empty(0, np.int16)]
+    indptr = np.zeros(n_items + 1, dtype=np.int64)
+    blocks = _voted_blocks(dense, labels, voters, step, indptr)
+    if np.may_share_memory(labels.codes(dense[:1]), dense):
+        n_votes = sum(
+            int(np.count_nonzero(dense[start : start + step] != ABSTAIN))
+            for start in range(0, n_items, step)
+        )
+        every_voter, voted = np.empty(n_votes, np.int32), np.empty(n_votes, np.int16)
+        end = 0
+        for own_voter, own_voted in blocks:
+            place = slice(end, end := end + len(own_voter))
+            every_voter[place], voted[place] = own_voter, own_voted
+    else:
+        parts = [(np.empty(0, np.int32), np.empty(0, np.int16)), *blocks]
+        every_voter, voted = (np.concatenate(own) for own in zip(*parts, strict=True))
+    return Entries(np.cumsum(indptr, out=indptr), every_voter, voted, None)
+
+
+def _voted_blocks(
+    dense: npt.NDArray[Any],
+    labels: LabelSpace,
+    voters: tuple[str, ...],
+    step: int,
+    n_votes: npt.NDArray[np.int64],
+) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int16]]]:
+    """Yield voters and classes of the votes on each block; note each item's number after it."""
+    n_items, n_voters = dense.shape
     for start in range(0, n_items, step):
         block = _block_indices(dense[start : start + step], labels, voters, start)
         cast = block != ABSTAIN
         cells = np.flatnonzero(cast)
-        n_votes[start : start + step] = np.count_nonzero(cast, axis=1)
-        voter.append((cells % max(1, n_voters)).astype(np.int32))
-        voted.append(block.ravel()[cells].astype(np.int16))
-    indptr = np.concatenate([[0], np.cumsum(n_votes)])
-    every_voter = np.concatenate(voter)
-    voter.clear()
-    return Entries(indptr, every_voter, np.concatenate(voted), None)
+        n_votes[start + 1 : start + 1 + step] = np.count_nonzero(cast, axis=1)
+        voter = (cells % max(1, n_voters)).astype(np.int32)
+        yield voter, block.ravel()[cells].astype(np.int16)
 
 
 def _block_indices(
@@ -159,7 +181,7 @@ def voter_list(voters: Sequence[Any]) -> list[Any]:
     """Return voters as a list; refuse a single string, which is a sequence of letters."""
     if isinstance(voters, str):
         raise VoteError(f"Voters are given as a list of names; got the string {voters!r}.")
-    return list(voters)
+    return as_list(voters, "Voters", "['ann', 'bob']", VoteError)
 
 
 def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
@@ -281,11 +303,14 @@ def _check_voters(voters: tuple[str, ...]) -> None:
 
 def _check_order(voter_index: npt.NDArray[np.int32], indptr: npt.NDArray[np.int64]) -> None:
     """Refuse an item whose voters are not in order or repeat."""
-    grows = voter_index[1:] > voter_index[:-1]
-    ends = indptr[1:-1]
-    grows[ends[(ends > 0) & (ends < len(voter_index))] - 1] = True
-    if not grows.all():
-        raise VoteError("The voters of an item are not in order, or one appears twice.")
+    for start in range(0, len(voter_index), _BLOCK_CELLS):
+        block = voter_index[start : start + _BLOCK_CELLS + 1]
+        grows = block[1:] > block[:-1]
+        # The first vote of an item may be by an earlier voter than the last one of another.
+        ends = indptr[slice(*np.searchsorted(indptr, [start + 1, start + len(block)]))]
+        grows[ends - start - 1] = True
+        if not grows.all():
+            raise VoteError("The voters of an item are not in order, or one appears twice.")
 
 
 def make_entries(

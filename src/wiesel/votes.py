@@ -139,7 +139,12 @@ class VoteMatrix:
     ) -> "VoteMatrix":
         """Make probabilistic votes from (items, voters, classes); a zero or NaN row abstains."""
         labels = LabelSpace.of(labels)
-        proba = np.asarray(array, dtype=np.float32)
+        try:
+            proba = np.asarray(array, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise VoteError(
+                f"Probabilistic votes are an array of numbers; got {array!r:.60}."
+            ) from None
         if proba.ndim != 3 or proba.shape[2] != len(labels):
             raise VoteError(
                 f"Probabilistic votes are items x voters x {len(labels)} classes; "
@@ -370,6 +375,8 @@ class VoteMatrix:
             if voter not in self._positions:
                 raise VoteError(f"There is no voter {voter!r}. {suggest(voter, self.voters)}")
             return self._positions[voter]
+        if not isinstance(voter, (int, np.integer)) or isinstance(voter, bool):
+            raise VoteError(f"Voters are selected by name or position; got {voter!r:.60}.")
         if not -self.n_voters <= voter < self.n_voters:
             raise VoteError(f"There is no voter number {voter}; there are {self.n_voters}.")
         return int(voter) % self.n_voters

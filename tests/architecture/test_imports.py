@@ -30,7 +30,6 @@ LEVELS = (
     ("votes",),
     (
         "vote_entries",
-        "gold",
         "labels",
         "label_sets",
         "errors",

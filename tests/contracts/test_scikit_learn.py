@@ -6,7 +6,7 @@ from torch import nn
 
 from wiesel import Committee, EndToEndModel, LabelModel, MajorityVote, TwoStage, WeaSEL
 from wiesel.catalog import METHODS
-from wiesel.end_to_end.readings import EvidenceLabelModel
+from wiesel.end_to_end.evidence_models import EvidenceLabelModel
 from wiesel.spans import REGISTRY as OF_SPANS
 from wiesel.testing import ContractError, check_scikit_learn
 

@@ -18,7 +18,7 @@ from wiesel.features.text import cached_array
 from wiesel.io import LabelStore, read_rows, read_votes, write_rows, write_votes
 from wiesel.io.vote_parts import KeptSums
 from wiesel.lfs import VoteCache
-from wiesel.lfs.ballots import ColumnVotes
+from wiesel.lfs.batch import ColumnVotes
 from wiesel.lfs.chat import AnswerCache
 from wiesel.lfs.sending import Completion
 from wiesel.project.bundle import load_bundle

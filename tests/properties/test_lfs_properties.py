@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wiesel import LabelSpace, apply_lfs, keywords, labeling_function, regex
 from wiesel.lfs import LocalEngine, from_columns, rule_from_dict
-from wiesel.lfs.ballots import ColumnVotes, assemble, join_columns
+from wiesel.lfs.batch import ColumnVotes, assemble, join_columns
 from wiesel.lfs.engines.portable import pack_lfs, unpack_lfs
 from wiesel.lfs.engines.worker import read_votes, write_votes
 from wiesel.lfs.text_rules import _FEW, KeywordPass, KeywordQuery

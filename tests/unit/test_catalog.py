@@ -6,14 +6,14 @@ import pytest
 
 from wiesel import catalog, end_to_end, label_models, spans
 from wiesel.catalog import METHODS, method
-from wiesel.end_to_end import EndToEndModel, readings
+from wiesel.end_to_end import EndToEndModel, evidence_models
 from wiesel.errors import ParameterError
 from wiesel.label_models import LabelModel
 from wiesel.parameters import Parameterized
 
 
 def test_all_registries_are_in_one_view():
-    parts = (label_models.REGISTRY, spans.REGISTRY, readings.REGISTRY, end_to_end.REGISTRY)
+    parts = (label_models.REGISTRY, spans.REGISTRY, evidence_models.REGISTRY, end_to_end.REGISTRY)
     assert set(METHODS) == {name for part in parts for name in part}
     assert len(METHODS) == sum(map(len, parts))
 
@@ -27,7 +27,11 @@ def test_every_method_says_what_it_is_and_what_it_needs(name: str):
     assert not entry.summary.endswith(".")
     assert len(entry.summary) < 100
     assert entry.paper
-    base = LabelModel if entry.needs == "votes" else (EndToEndModel, readings.EvidenceLabelModel)
+    base = (
+        LabelModel
+        if entry.needs == "votes"
+        else (EndToEndModel, evidence_models.EvidenceLabelModel)
+    )
     assert issubclass(entry.cls, base)
     assert entry.package == "wiesel"
 

@@ -12,7 +12,7 @@ import pytest
 from wiesel import EndToEndModel, LabelModel, MajorityVote, TwoStage, load_model, register, registry
 from wiesel.catalog import METHODS, method
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.readings import FeatureChecked
+from wiesel.end_to_end.evidence_models import FeatureChecked
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning
 from wiesel.nn import Linear
 from wiesel.registry import JoinedRegistries, Method, Registry, find_method, method_name

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from wiesel import MajorityVote, TwoStage
 from wiesel.datasets import make_features, make_votes
-from wiesel.end_to_end.readings import FeatureChecked
+from wiesel.end_to_end.evidence_models import FeatureChecked
 from wiesel.errors import WieselWarning
 from wiesel.label_models import REGISTRY
 from wiesel.threads import fitting_threads, map_in_threads, one_thread, usable_cores

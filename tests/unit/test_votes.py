@@ -13,7 +13,7 @@ import pytest
 import wiesel.analysis
 import wiesel.guidance
 import wiesel.label_models
-from wiesel import LabelSpace, VoteMatrix
+from wiesel import LabelSpace, VoteMatrix, vote_entries
 from wiesel.errors import DataError, ParameterError, VoteError
 
 LABELS = LabelSpace("ham", "spam")
@@ -464,3 +464,34 @@ def test_every_public_function_of_votes_refuses_an_array_with_the_way_to_make_vo
             tried.append(name)
     assert {"summarize", "agreement", "rows_to_label", "suggest_lfs", "blame"} <= set(tried)
     assert len(tried) >= 15, tried
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.float64, object])
+def test_dense_votes_of_many_blocks_are_those_of_one(
+    kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    dense = rng.integers(-1, 3, size=(41, 6)).astype(kind)
+    whole = VoteMatrix.from_dense(dense, ["a", "b", "c"])
+    monkeypatch.setattr(vote_entries, "_BLOCK_CELLS", 20)  # three items of six voters
+    parts = VoteMatrix.from_dense(dense, ["a", "b", "c"])
+    for name in ("indptr", "voter_index", "class_index"):
+        assert np.array_equal(getattr(parts, name), getattr(whole, name))
+    assert np.array_equal(parts.dense(), dense.astype(int))
+    assert parts.voter_index.dtype == np.int32
+    assert parts.class_index.dtype == np.int16
+
+
+def test_voters_out_of_order_are_refused_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vote_entries, "_BLOCK_CELLS", 4)
+    votes = VoteMatrix.from_dense(np.zeros((5, 3), int), ["a", "b"])
+    for place in range(14):
+        voters = votes.voter_index.copy()
+        voters[place + 1] = voters[place]
+        with pytest.raises(VoteError, match="not in order"):
+            vote_entries.check_entries(
+                vote_entries.Entries(votes.indptr, voters, votes.class_index, None),
+                votes.labels,
+                votes.voters,
+                votes.ids,
+            )

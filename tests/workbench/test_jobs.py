@@ -97,5 +97,9 @@ class EndsInBetween(Jobs):
 
 def test_a_run_that_ends_while_it_is_looked_at_has_not_failed(project: Project):
     jobs = EndsInBetween(project)
-    found = jobs.progress(jobs.start(["majority_vote"], {}, [0]))
+    name = jobs.start(["majority_vote"], {}, [0])
+    found = jobs.progress(name)
     assert (found.end, found.error) == ("finished", "")
+    # Before the first epoch, it told how far the features were.
+    told = (run_folder(project) / name / "progress.jsonl").read_text()
+    assert told.index("tfidf features: 0 of") < told.index('"epoch"')

@@ -1,6 +1,7 @@
 """Labeling in a real browser where rows have several labels, or parts of texts have them."""
 
 import json
+import re
 import sqlite3
 
 import pytest
@@ -282,10 +283,34 @@ def test_a_run_on_sets_shows_figures_of_labels_and_their_errors(
     assert page.locator(".label-figures").count() == 3
     assert "micro F1" in page.inner_text(".results")
     page.wait_for_selector(".label-error")
+    ask = page.locator(".ask-why").first
+    name = ask.inner_text().removeprefix("why ").removesuffix("?")
+    ask.click()
+    page.wait_for_selector(".blame-effect")
+    assert page.locator(".q-dialog").count() == 0  # the row is not opened
+    assert re.search(rf"gives (not )?{name} \d+ %", page.inner_text(".blame"))
+    page.locator(".blame-switch").first.click()
+    page.wait_for_selector(".blame-effect >> text=nothing left to learn from")  # it has one voter
+    send(page, "Prodigy", "prodigy")
+    written = next((sets_project / "out" / "sent").glob("prodigy-dev-predicted.jsonl"))
+    rows = [json.loads(line) for line in written.read_text().splitlines()]
+    assert len(rows) == 2
+    assert all(set(row["accept"]) <= {"billing", "technical", "urgent"} for row in rows)
     page.locator(".label-figures button:not([disabled])").first.click()
     page.wait_for_selector(".data-rows.w-ready")
     assert "dev rows" in page.inner_text(".data-count")
     assert "predicted by the model of run" in page.inner_text(".w-main")
+
+
+def send(page, title, tool):
+    page.click(".send-rows")
+    page.click(".send-tool")
+    page.click(f".q-menu >> text={title}")
+    page.wait_for_selector(".q-menu", state="detached")
+    page.click(".send-go")
+    page.wait_for_selector(f".send-done >> text={tool}-")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".q-dialog", state="detached")
 
 
 def test_a_run_on_spans_shows_predicted_beside_gold_spans(serve_once, open_page, spans_project):
@@ -296,8 +321,51 @@ def test_a_run_on_spans_shows_predicted_beside_gold_spans(serve_once, open_page,
     error = page.locator(".label-error").first
     lines = [line.inner_text() for line in error.locator(".span-line").all()]
     assert lines[1].replace("\n", " ") == "right: AdaPERSON left RomePLACE."
+    error.locator(".ask-why").click()
+    page.wait_for_selector(".blame-span >> text=“Rome” as PLACE: missed")
+    assert "a rule is missing" in page.inner_text(".blame")
+    send(page, "Argilla", "argilla")
+    written = next((spans_project / "out" / "sent").glob("argilla-dev-predicted.json"))
+    (record,) = json.loads(written.read_text())
+    assert record["fields"] == {"text": "Ada left Rome."}
+    assert isinstance(record["suggestions"]["label"]["value"], list)
     error.click()
     page.wait_for_selector(".q-dialog .span-line")
     told = page.inner_text(".q-dialog")
     assert "voters: " in told
     assert "gold: " in told
+
+
+@pytest.mark.parametrize("kind", ["sets_project", "spans_project"])
+def test_rows_with_several_labels_and_texts_with_spans_have_a_map(
+    serve_once, open_page, request, kind
+):
+    page = open_page(f"{serve_once(request.getfixturevalue(kind)).address}/map?color=votes")
+    page.wait_for_selector(".map-chart canvas")
+    assert "its rarest label" in page.inner_text(".map-note")
+    page.locator(".map-part").first.click()
+    page.wait_for_selector(".map-count")
+    names = {chip.split()[-1] for chip in page.locator(".map-selected .w-chip").all_inner_texts()}
+    assert names
+    assert names <= {"billing", "technical", "urgent", "PERSON"}
+
+
+def test_marks_that_were_not_saved_are_there_in_the_next_page(serve_once, open_page, spans_project):
+    server = serve_once(spans_project)
+    page = begin(open_page, server, "zoe")
+    item = item_of(page)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("1")
+    page.wait_for_selector("mark.marker-span")
+    drafts = spans_project / "workbench" / "unsaved_marks.json"
+    while not drafts.exists() or "zoe" not in drafts.read_text():
+        page.wait_for_timeout(50)
+    page.close()
+    page = begin(open_page, server, "zoe")
+    assert item_of(page) == item
+    assert "not saved" in page.inner_text(".label-reason")
+    page.wait_for_selector("mark.marker-span")
+    page.keyboard.press("Enter")
+    next_row(page, item)
+    assert list(answers(spans_project, "zoe")) == [item]
+    assert "zoe" not in json.loads(drafts.read_text())

@@ -14,6 +14,7 @@ from wiesel.tasks import OneLabelTask
 
 OF_ONE_LABEL = {name for name, method in METHODS.items() if OneLabelTask.kind in method.cls.tasks}
 train_page = pytest.importorskip("wiesel.workbench.train_page")
+jobs = pytest.importorskip("wiesel.workbench.jobs")
 
 
 def offered(gold: list[int], shown: list[str]) -> dict[str, str]:
@@ -49,6 +50,20 @@ def test_curves_say_how_far_they_are():
     options = train_page._curves({"committee, seed 0": records}, "loss")
     assert [each["name"] for each in options["series"]] == ["committee: loss, epoch 3 of 8"]
     assert options["title"]["text"] == "loss by epoch"
+
+
+def test_slow_work_before_the_first_epoch_is_told_until_its_stage_is_done():
+    found = jobs.Progress()
+    assert train_page._state(found) == "starting"
+    lines = [
+        {"stage": "votes", "text": "3 voters"},
+        {"progress": "sentence embeddings: 50 of 200 texts"},
+    ]
+    for line in lines:
+        jobs._take_in(found, line)
+    assert train_page._state(found) == "sentence embeddings: 50 of 200 texts"
+    jobs._take_in(found, {"stage": "features", "text": "minilm, 384 columns"})
+    assert train_page._state(found) == "features: minilm, 384 columns"
 
 
 def test_a_run_that_was_just_started_is_shown_though_an_older_one_is_read_late(monkeypatch):

@@ -1,5 +1,6 @@
 """Agreement: how often two voters vote on the same item, and how often they agree."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -7,8 +8,10 @@ import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
 
+from wiesel.analysis.summary import class_counts
 from wiesel.analysis.table import Table, count, number, percent, text
 from wiesel.errors import VoteError
+from wiesel.labels import FloatArray
 from wiesel.threads import check_polars_threads, memory_size
 from wiesel.votes import Statistics, VoteMatrix, VoteSource, require_votes
 
@@ -39,6 +42,9 @@ class PairCounts(NamedTuple):
     """The share on which they would agree if they voted independently."""
     either: npt.NDArray[np.float64]
     """Items on which at least one of them votes."""
+
+
+_PART = 2**18
 
 
 def agreement(votes: VoteSource, near: float = 0.95) -> Table:
@@ -243,3 +249,82 @@ def _values_at(
     if not len(rows):
         return np.zeros(0)
     return np.asarray(matrix[rows, columns]).ravel()
+
+
+def majority_agreement(
+    votes: VoteSource,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return per voter: agreements with the majority of the others, items, chance agreement.
+
+    If k classes are tied for the majority, an agreement counts 1/k. Votes for a class that no other
+    voter ever votes for are left out.
+    """
+    by_class = class_counts(votes)
+    confirmable = (by_class > 0).sum(axis=0) > 1
+    agree, shared, leading = votes.sum(partial(_sum_of_agreements, confirmable=confirmable))
+    by_class = by_class * confirmable
+    shares = by_class / np.maximum(by_class.sum(axis=1, keepdims=True), 1)
+    leading = leading / np.maximum(leading.sum(axis=1, keepdims=True), 1e-12)
+    return agree, shared, (shares * leading).sum(axis=1)
+
+
+def _sum_of_agreements(votes: VoteMatrix, confirmable: npt.NDArray[np.bool_]) -> Statistics:
+    """Agreements and items per voter, and how often each class leads among the other voters."""
+    agree, shared = np.zeros(votes.n_voters), np.zeros(votes.n_voters)
+    leading = np.zeros((votes.n_voters, votes.n_classes))
+    for start in range(0, votes.n_items, _PART):
+        part = votes[start : start + _PART]
+        counts = _hard_counts(part)
+        others, met = _others(part, counts)
+        leading += _leading(part, counts, others)
+        met &= confirmable[part.class_index]
+        won = others[np.arange(part.n_votes), part.class_index] * met
+        agree += np.bincount(part.voter_index, won, minlength=votes.n_voters)
+        shared += np.bincount(part.voter_index, met, minlength=votes.n_voters)
+    return agree, shared, leading
+
+
+def _others(
+    part: VoteMatrix, counts: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """For each vote: the leading classes among the item's other votes, and if there are any."""
+    others = counts[part.item_index]
+    others[np.arange(part.n_votes), part.class_index] -= 1
+    met = others.sum(axis=1) > 0
+    return _leaders(others) * met[:, None], met
+
+
+def _leading(
+    part: VoteMatrix,
+    counts: npt.NDArray[np.float64],
+    others: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """The leading classes among the others, summed over all items they vote on.
+
+    The shape is (n_voters, n_classes). A voter's votes are subtracted on the items it votes on; on
+    all other items, every vote is from others.
+    """
+    leaders = _leaders(counts) * (counts.sum(axis=1, keepdims=True) > 0)
+    changed = others - leaders[part.item_index]
+    own = np.stack(
+        [
+            np.bincount(part.voter_index, changed[:, k], minlength=part.n_voters)
+            for k in range(part.n_classes)
+        ],
+        axis=1,
+    )
+    total: npt.NDArray[np.float64] = leaders.sum(axis=0) + own
+    return total
+
+
+def _hard_counts(part: VoteMatrix) -> npt.NDArray[np.float64]:
+    """Votes per class; a probabilistic vote counts for its most probable class."""
+    cells = part.item_index * part.n_classes + part.class_index
+    size = part.n_items * part.n_classes
+    return np.bincount(cells, minlength=size).reshape(-1, part.n_classes).astype(np.float64)
+
+
+def _leaders(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """1 for the class with the most votes in each row, shared equally between ties."""
+    leads = (counts == counts.max(axis=1, keepdims=True)).astype(np.float64)
+    return leads / leads.sum(axis=1, keepdims=True)

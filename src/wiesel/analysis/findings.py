@@ -1,16 +1,14 @@
 """Findings: actionable problems of the votes, in plain sentences with the evidence."""
 
-from collections.abc import Collection, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
 
-from wiesel.analysis.agreement import PairCounts, agreement, pair_counts
-from wiesel.analysis.finding import Finding, as_text, finding_frame, most_serious_first
+from wiesel.analysis.agreement import PairCounts, agreement, majority_agreement, pair_counts
 from wiesel.analysis.summary import (
     class_counts,
     gold_counts,
@@ -20,15 +18,19 @@ from wiesel.analysis.summary import (
     wilson_interval,
 )
 from wiesel.analysis.table import Table, text
-from wiesel.labels import ABSTAIN, FloatArray, IntArray, class_prior
+from wiesel.labels import ABSTAIN, IntArray, class_prior
 from wiesel.threads import check_polars_threads
 from wiesel.votes import Statistics, VoteMatrix, VoteSource, require_votes
 
 __all__ = [
+    "Finding",
+    "as_text",
     "balance_finding",
+    "finding_frame",
     "findings",
     "gold_findings",
     "majority_agreement",
+    "most_serious_first",
     "pair_findings",
     "peer_findings",
     "vote_findings",
@@ -54,7 +56,6 @@ _OPPOSED = 0.3
 """The minimum share of a voter's votes that another voter contradicts, to be worth a look."""
 _ENOUGH_MEETINGS = 50
 _HARDLY_AGREE = 0.1
-_PART = 2**18
 _BARELY = 0.1
 _COMPARED_ITEMS = 30
 _FEW_ITEMS = 10
@@ -65,6 +66,83 @@ _NEAR, _TIMES = 0.03, 3.0
 """A share that the user gave is contradicted by votes with three times or a third of it."""
 _FAR = 0.15
 """The difference between two estimates of a class share from which one is misleading."""
+_NAMED = 3
+
+_GRAVITY = (
+    ("no_votes", "one_sided", "leak"),
+    ("missing_class", "worse_than_chance", "uncovered_class"),
+    ("contradicted", "contrary", "class_balance", "members_disagree", "unknown_balance"),
+    ("catch_all", "duplicate"),
+    ("near_duplicate", "uncovered_cluster", "conflict", "spammer", "high_conflict"),
+    ("never_votes", "constant", "skewed", "low_coverage"),
+    ("copies", "single_voter_class", "low_overlap", "never_alone", "few_votes"),
+)
+"""Kinds of findings, the most serious first: wrong results come before wasted votes."""
+_TIER = {kind: tier for tier, kinds in enumerate(_GRAVITY) for kind in kinds}
+
+
+class Finding(NamedTuple):
+    """An actionable problem of the votes, with the evidence for it."""
+
+    kind: str
+    """The kind of finding, such as `duplicate` or `one_sided`."""
+    sentence: str
+    voters: Sequence[str] = ()
+    classes: Sequence[str] = ()
+    value: float | None = None
+    """The number behind it: a share, a rate or a count."""
+    words: Sequence[str] = ()
+    """Words that distinguish the items it is about from all others."""
+    rows: Sequence[int] = ()
+    """The positions of the items to look at first."""
+
+
+def finding_frame(found: Iterable[Finding]) -> pl.DataFrame:
+    """Return findings as a table with one row each.
+
+    >>> finding_frame([Finding("no_votes", "No voter votes on any item.")])["kind"].to_list()
+    ['no_votes']
+    """
+    schema: dict[str, pl.DataType | type[pl.DataType]] = {
+        "kind": pl.String,
+        "sentence": pl.String,
+        "voters": pl.List(pl.String),
+        "classes": pl.List(pl.String),
+        "value": pl.Float64,
+        "words": pl.List(pl.String),
+        "rows": pl.List(pl.Int64),
+    }
+    records: list[dict[str, Any]] = [
+        {name: list(v) if isinstance(v, (list, tuple)) else v for name, v in each._asdict().items()}
+        for each in found
+    ]
+    return pl.DataFrame(records, schema=schema, orient="row")
+
+
+def most_serious_first(found: Iterable[Finding]) -> list[Finding]:
+    """Return findings ordered by how serious they are.
+
+    >>> few, none = Finding("few_votes", "Few."), Finding("no_votes", "None.")
+    >>> [each.kind for each in most_serious_first([few, none])]
+    ['no_votes', 'few_votes']
+    """
+    return sorted(found, key=lambda each: _TIER.get(each.kind, len(_GRAVITY)))
+
+
+def as_text(value: float | Sequence[str]) -> str:
+    """Return a share or some voter names, formatted for a sentence.
+
+    >>> as_text(0.123), as_text(["a", "b"]), as_text(["a", "b", "c", "d", "e"])
+    ('12.3 %', "'a' and 'b'", "'a', 'b', 'c' and 2 more")
+    >>> as_text(["a", "b", "c"]), as_text(["a", "b", "c", "d"])
+    ("'a', 'b' and 'c'", "'a', 'b', 'c' and 'd'")
+    """
+    if not isinstance(value, Sequence):
+        return f"{100 * value:.1f} %"
+    names = [repr(name) for name in value]
+    if len(names) > _NAMED + 1:
+        names = [*names[:_NAMED], f"{len(names) - _NAMED} more"]
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> Table:
@@ -366,85 +444,6 @@ def peer_findings(votes: VoteSource) -> Iterator[Finding]:
         else:
             sentence = f"{name!r} agrees with the others no more than a random voter: {evidence}."
             yield Finding("spammer", sentence, [name], value=rate)
-
-
-def majority_agreement(
-    votes: VoteSource,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return per voter: agreements with the majority of the others, items, chance agreement.
-
-    If k classes are tied for the majority, an agreement counts 1/k. Votes for a class that no other
-    voter ever votes for are left out.
-    """
-    by_class = class_counts(votes)
-    confirmable = (by_class > 0).sum(axis=0) > 1
-    agree, shared, leading = votes.sum(partial(_sum_of_agreements, confirmable=confirmable))
-    by_class = by_class * confirmable
-    shares = by_class / np.maximum(by_class.sum(axis=1, keepdims=True), 1)
-    leading = leading / np.maximum(leading.sum(axis=1, keepdims=True), 1e-12)
-    return agree, shared, (shares * leading).sum(axis=1)
-
-
-def _sum_of_agreements(votes: VoteMatrix, confirmable: npt.NDArray[np.bool_]) -> Statistics:
-    """Agreements and items per voter, and how often each class leads among the other voters."""
-    agree, shared = np.zeros(votes.n_voters), np.zeros(votes.n_voters)
-    leading = np.zeros((votes.n_voters, votes.n_classes))
-    for start in range(0, votes.n_items, _PART):
-        part = votes[start : start + _PART]
-        counts = _hard_counts(part)
-        others, met = _others(part, counts)
-        leading += _leading(part, counts, others)
-        met &= confirmable[part.class_index]
-        won = others[np.arange(part.n_votes), part.class_index] * met
-        agree += np.bincount(part.voter_index, won, minlength=votes.n_voters)
-        shared += np.bincount(part.voter_index, met, minlength=votes.n_voters)
-    return agree, shared, leading
-
-
-def _others(
-    part: VoteMatrix, counts: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """For each vote: the leading classes among the item's other votes, and if there are any."""
-    others = counts[part.item_index]
-    others[np.arange(part.n_votes), part.class_index] -= 1
-    met = others.sum(axis=1) > 0
-    return _leaders(others) * met[:, None], met
-
-
-def _leading(
-    part: VoteMatrix,
-    counts: npt.NDArray[np.float64],
-    others: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
-    """The leading classes among the others, summed over all items they vote on.
-
-    The shape is (n_voters, n_classes). A voter's votes are subtracted on the items it votes on; on
-    all other items, every vote is from others.
-    """
-    leaders = _leaders(counts) * (counts.sum(axis=1, keepdims=True) > 0)
-    changed = others - leaders[part.item_index]
-    own = np.stack(
-        [
-            np.bincount(part.voter_index, changed[:, k], minlength=part.n_voters)
-            for k in range(part.n_classes)
-        ],
-        axis=1,
-    )
-    total: npt.NDArray[np.float64] = leaders.sum(axis=0) + own
-    return total
-
-
-def _hard_counts(part: VoteMatrix) -> npt.NDArray[np.float64]:
-    """Votes per class; a probabilistic vote counts for its most probable class."""
-    cells = part.item_index * part.n_classes + part.class_index
-    size = part.n_items * part.n_classes
-    return np.bincount(cells, minlength=size).reshape(-1, part.n_classes).astype(np.float64)
-
-
-def _leaders(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """1 for the class with the most votes in each row, shared equally between ties."""
-    leads = (counts == counts.max(axis=1, keepdims=True)).astype(np.float64)
-    return leads / leads.sum(axis=1, keepdims=True)
 
 
 def gold_findings(votes: VoteSource, gold: IntArray) -> tuple[list[Finding], set[str]]:

@@ -9,6 +9,7 @@ import polars as pl
 from wiesel.analysis.table import Column, Table, count, interval, percent, text
 from wiesel.errors import DataError
 from wiesel.labels import ABSTAIN, FloatArray, IntArray, LabelSpace
+from wiesel.scikit_learn import require_model
 from wiesel.tables import in_order_of
 from wiesel.threads import check_polars_threads
 from wiesel.vote_entries import check_voters
@@ -264,7 +265,7 @@ def _gold_columns(votes: VoteSource, gold: IntArray) -> list[pl.Series]:
 
 
 def _learned_column(votes: VoteSource, label_model: FittedModel) -> pl.Series:
-    label_model.check_fitted()
+    require_model(label_model, "label_model")
     expected = label_model.voters_, label_model.labels_
     check_voters((votes.voters, votes.labels), expected)
     n_voters = len(votes.voters)

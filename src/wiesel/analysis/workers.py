@@ -12,9 +12,10 @@ from wiesel.analysis.summary import FittedModel
 from wiesel.analysis.table import Column, Table, count, number, percent, text
 from wiesel.errors import ParameterError
 from wiesel.labels import FloatArray, LabelSpace
+from wiesel.scikit_learn import require_model
 from wiesel.tables import as_frame, require_columns
 from wiesel.threads import check_polars_threads
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = [
     "FAST",
@@ -70,10 +71,11 @@ def rank_workers(
     [('voter_0', ''), ('voter_1', ''), ('voter_2', 'spammer'), ('voter_3', 'adversary')]
     """
     check_polars_threads("rank_workers")
-    model.check_fitted()
+    require_model(model, "model")
     n_voters = len(model.voters_)
     answers = None
     if votes is not None:
+        require_votes(votes)
         votes.check_same_voters(model.voters_, model.labels_)
         answers = np.bincount(votes.voter_index, minlength=n_voters)
     balance = getattr(model, "class_balance_", None)
@@ -213,20 +215,20 @@ def label_disagreements(answers: Any) -> pl.DataFrame:
     >>> label_disagreements(answers).to_dicts()
     [{'item': 'a', 'answers': ['ada: ham', 'bob: spam']}]
     """
-    frame = _given(answers)
+    frame = _answers_table(answers)
     by_person = pl.concat_str(pl.col("person"), pl.lit(": "), pl.col("label")).alias("answers")
     grouped = frame.group_by("item", maintain_order=True).agg(by_person, pl.col("label").n_unique())
     return grouped.filter(pl.col("label") > 1).select("item", "answers")
 
 
-def _given(answers: Any) -> pl.DataFrame:
+def _answers_table(answers: Any) -> pl.DataFrame:
     frame = as_frame(answers)
     require_columns(frame, ("item", "person", "label"), "of the answers")
     return frame.filter(pl.col("label").is_not_null())
 
 
 def _as_votes(answers: Any, labels: LabelSpace) -> VoteMatrix | None:
-    frame = _given(answers)
+    frame = _answers_table(answers)
     if not len(frame):
         return None
     return VoteMatrix.from_long(frame, item="item", voter="person", label="label", labels=labels)

@@ -15,8 +15,8 @@ from wiesel.end_to_end.crowd.doctor_net import DoctorNet
 from wiesel.end_to_end.crowd.max_mig import MaxMIG
 from wiesel.end_to_end.crowd.mbem import MBEM
 from wiesel.end_to_end.crowd.raykar import AggNet, Raykar
+from wiesel.end_to_end.evidence_models import FeatureChecked, FeatureEM, GoldWeighted, Stacked
 from wiesel.end_to_end.plan import fit_together
-from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, GoldWeighted, Stacked
 from wiesel.end_to_end.rules import ASTRA, ImplyLoss
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.two_stage import TwoStage

@@ -27,17 +27,23 @@ from wiesel.end_to_end.checks import (
     validation_items,
 )
 from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
-from wiesel.end_to_end.fine_tuning import FineTuning, LearnedGold, fine_tune, learn_gold, usable
+from wiesel.end_to_end.fine_tuning import (
+    FineTuning,
+    LearnedGold,
+    checked_gold,
+    fine_tune,
+    learn_gold,
+)
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldSet,
     PlannedFit,
-    begun,
     options_key,
     plan_all,
-    separate,
     short_hash,
+    split_networks,
+    started,
     train_all,
     train_options,
     warn_if_votes_are_ignored,
@@ -49,7 +55,7 @@ from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
 from wiesel.scikit_learn import Classifier
 from wiesel.tables import in_order_of
-from wiesel.tasks import OneLabelTask, Task, task_of, task_of_votes
+from wiesel.tasks import OneLabelTask, SpansTask, Task, task_of, task_of_votes
 from wiesel.tasks.one_label import check_one_item
 from wiesel.training import History, Objective, TrainingData, Validation, as_inputs, seeded
 from wiesel.training.loop import TrainingEngine, predict_logits
@@ -105,6 +111,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     tasks: ClassVar[tuple[str, ...]] = (OneLabelTask.kind,)
     """The kinds of tasks that the method can do."""
+    differ_in_plan: ClassVar[tuple[str, ...]] = ONLY_NETWORKS
+    """The options in which models with the same plan may differ."""
+    differ_in_stack: ClassVar[tuple[str, ...]] = ONLY_NETWORKS
+    """The options in which models may differ whose networks are trained as one stack."""
     fits_itself: ClassVar[bool] = False
     """Whether the method overrides `fit_given`, because it has no single network to train."""
 
@@ -183,7 +193,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         if gold is None:
             return given
         task = self._task(given)
-        return replace(given, labeled=usable(gold_items(gold, given, task), task))
+        return replace(given, labeled=checked_gold(gold_items(gold, given, task), task))
 
     def predict_proba(self, X: Any, votes: Any = None) -> Array:
         """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`.
@@ -191,7 +201,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         With several labels, it is P(present) of each: (n_items, n_labels). A model that was saved
         with its features also takes texts, rows or pictures. With `votes` on the items, such as
         answers of the language models that it learned from, a `Committee` uses these, too, where
-        there are any; for other methods see `wiesel.end_to_end.WithVotes`.
+        there are any, and so does every method that finds spans; for others see
+        `wiesel.end_to_end.WithVotes`.
         """
         self.check_fitted()
         inputs = self.inputs_of(X)
@@ -337,10 +348,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on the result of `fit_inputs`: check, plan, train and store the results."""
         self.check_options()
-        parts = separate(self)
+        parts = split_networks(self)
         train_all(plan_all(parts, given, validation))
         if len(parts) > 1:
-            self.join(begun(parts), validation)
+            self.join(started(parts), validation)
         return self
 
     def planned(
@@ -375,11 +386,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def plan_key(self) -> str:
         """Return a key that is equal for models with the same plan."""
-        return options_key(self, ONLY_NETWORKS)
+        return options_key(self, self.differ_in_plan)
 
     def stack_key(self) -> str:
         """Return a key that is equal for models whose networks can be trained as one stack."""
-        return self.plan_key()
+        return options_key(self, self.differ_in_stack)
 
     def _plan(
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
@@ -498,6 +509,15 @@ class ExplainedModel(EndToEndModel):
     @abstractmethod
     def soft_labels(self, X: Any, votes: Any) -> Array:
         """Return the soft labels that the votes give: as `predict_proba`, from votes."""
+
+    def proba_with_votes(self, X: Any, votes: Any, proba: Array) -> Array:
+        """Return P(tag) of texts from the tagger and from the votes on the same tokens."""
+        if not isinstance(self.task_, SpansTask):
+            return super().proba_with_votes(X, votes, proba)
+        self.check_votes(votes)
+        inputs = self.inputs_of(X, votes)
+        self.task_.check_items(FitInputs(inputs, votes))
+        return self.task_.with_votes(proba, self.soft_labels(inputs, votes))
 
     def explain(self, x: Any, votes: Any) -> Any:
         """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""

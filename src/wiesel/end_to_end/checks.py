@@ -14,11 +14,10 @@ from torch.nn.parameter import is_lazy
 
 from wiesel.end_to_end.plan import FitInputs, GoldItems, GoldSet
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError, listed
-from wiesel.gold import Gold
-from wiesel.labels import ABSTAIN
+from wiesel.labels import ABSTAIN, says_nothing
 from wiesel.nn.end_models import evaluating, logits_of
-from wiesel.parameters import check_number
-from wiesel.tables import in_order_of
+from wiesel.parameters import check_choice, check_number
+from wiesel.tables import Gold, in_order_of
 from wiesel.tasks import Task, task_of
 from wiesel.threads import fitting_threads
 from wiesel.training import Objective, Validation, as_inputs
@@ -27,6 +26,7 @@ from wiesel.training.loop import NOTHING_TO_TRAIN
 
 __all__ = [
     "MODULE_ERRORS",
+    "check_class_balance",
     "check_divisible",
     "check_end_model",
     "check_same_features",
@@ -59,6 +59,8 @@ MODULE_ERRORS = (
 _TRIED_ITEMS = 8
 _OPTIONAL_NUMBERS = {"epochs": 1, "epoch_size": 2, "patience": 1}
 """The smallest allowed values of options that are whole numbers or None."""
+_ESTIMATES = ("votes", "validation", "auto")
+"""Where a class balance can be estimated."""
 
 
 def check_training_numbers(model: Any) -> None:
@@ -71,6 +73,13 @@ def check_training_numbers(model: Any) -> None:
     check_number(model, "weight_decay", model.weight_decay, low=0)
     if model.weight_average is not None:
         check_number(model, "weight_average", model.weight_average, low=0, high=1)
+
+
+def check_class_balance(owner: Any) -> None:
+    """Refuse an option `class_balance` that names no way to estimate it; shares have numbers."""
+    named = isinstance(owner.class_balance, str) and not says_nothing(owner.class_balance)
+    if named and not any(map(str.isdigit, owner.class_balance)):
+        check_choice(owner, "class_balance", owner.class_balance, _ESTIMATES)
 
 
 def check_divisible(model: object, objective: Objective, engine: object) -> None:

@@ -13,25 +13,25 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, ExplainedModel
 from wiesel.end_to_end.checks import (
+    check_class_balance,
     gold_items,
     gold_validation,
     is_classifier,
     validation_items,
 )
-from wiesel.end_to_end.fine_tuning import FineTuning, learn_gold, usable
+from wiesel.end_to_end.evidence_models import FeatureChecked, FeatureEM, FeatureLabelModel
+from wiesel.end_to_end.fine_tuning import FineTuning, checked_gold, learn_gold
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldItems,
     GoldSet,
     PlannedFit,
-    begun,
-    check_class_balance,
     plan_all,
-    separate,
+    split_networks,
+    started,
     train_all,
 )
-from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureLabelModel
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.two_stage import TwoStage
@@ -41,8 +41,9 @@ from wiesel.nn.stacking import reseeded
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
 from wiesel.tables import in_order_of
-from wiesel.tasks import OneLabelTask, Task
+from wiesel.tasks import OneLabelTask, SpansTask, Task
 from wiesel.training import History, Objective
+from wiesel.votes import require_votes
 
 __all__ = ["PRIOR_LABELS", "Committee", "default_members", "learned_levels", "with_votes"]
 
@@ -140,7 +141,7 @@ class Committee(ExplainedModel):
             held_out = validation_items(validation, gold_validation(validation, task, None), votes)
             validation = None
         gold = held_out if given.labeled is None else given.labeled.joined(held_out, task)
-        gold = None if gold is None else usable(gold, task)
+        gold = None if gold is None else checked_gold(gold, task)
         merged = replace(given, votes=task.without_copies(votes, copies), labeled=None)
         if gold is not None and self.train_on_gold:
             on_gold = None if gold.votes is None else task.without_copies(gold.votes, copies)
@@ -193,10 +194,14 @@ class Committee(ExplainedModel):
 
         The levels and b are learned from gold items with votes; without them both levels are 0.5.
         """
+        if self.task_.kind == SpansTask.kind:
+            return super().proba_with_votes(X, votes, proba)
         if self.task_.kind != OneLabelTask.kind:
             raise ParameterError(
-                "Predictions that use votes are for items with one label: leave the votes out."
+                "Predictions that use votes are for items with one label and for spans: leave the "
+                "votes out."
             )
+        require_votes(votes)
         votes = in_order_of(X, votes, "votes", "X")
         if len(proba) != votes.n_items:
             raise ParameterError(f"X has {len(proba)} items, the votes have {votes.n_items}.")
@@ -333,7 +338,7 @@ class Committee(ExplainedModel):
             reseeded(self.end_model, seed), members=2 * self.networks, labels=task.labels, **options
         )
         given = FitInputs(gold.known.inputs, gold=gold.known.gold, labels=task.labels)
-        parts = separate(member)
+        parts = split_networks(member)
         for part in parts:
             part.planned(given, None).finish(History([{"epoch": 1}]))
         member.join(parts)
@@ -463,7 +468,7 @@ def _planned(
     members: Members, given: FitInputs, validation: GoldSet | None
 ) -> dict[str, list[PlannedFit]]:
     """Plan all networks of all members; label models with the same options are fitted once."""
-    parts = {name: separate(member) for name, member in members.items()}
+    parts = {name: split_networks(member) for name, member in members.items()}
     # A copy of the inputs: what the label models share is freed when all are planned.
     fits = plan_all([part for own in parts.values() for part in own], replace(given), validation)
     return {name: [fit for fit in fits if fit.model in own] for name, own in parts.items()}
@@ -485,10 +490,10 @@ def _fitted(
     for name, own in fits.items():
         member = members[name]
         if len(own) > 1:
-            member.join(begun([fit.model for fit in own]), validation)
+            member.join(started([fit.model for fit in own]), validation)
         member.recover(given, validation)
         fitted[name] = member
-    kept = begun(list(fitted.values()))
+    kept = started(list(fitted.values()))
     usable = {name: member for name, member in fitted.items() if member in kept}
     return usable if any_collapsed else _healthy(usable)
 

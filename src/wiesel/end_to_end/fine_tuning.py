@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 __all__ = [
     "FineTuning",
     "LearnedGold",
+    "checked_gold",
     "fine_tune",
     "gold_folds",
     "keep_honest",
     "learn_gold",
     "supported_share",
-    "usable",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -133,7 +133,7 @@ def fine_tune(model: "EndToEndModel", X: Any, y: Any) -> FineTuning:
     return FineTuning(len(known.gold), known.log_loss(before), known.log_loss(after.proba))
 
 
-def usable(gold: GoldItems, task: Task) -> GoldItems | None:
+def checked_gold(gold: GoldItems, task: Task) -> GoldItems | None:
     """Return gold items if something can be learned from them; else None, with a warning."""
     if len(gold) < _FEWEST:
         return None

@@ -24,6 +24,8 @@ _PENALTY = 0.1
 """The ridge penalty, in units of the variance of a feature."""
 _AT_ONCE = 4_000_000
 """How many numbers are read at once."""
+_IN_CACHE = 250
+"""So many rows are centered and scaled at a time."""
 _WIDEST = 2_000
 """Wider vectors are projected first: the cost of a linear model grows with their square."""
 _WIDEST_OF_ALL = 1_000_000
@@ -219,7 +221,8 @@ class CrossFit:
         self._mean, self._deviation = self._moments()
         if self._kept is not None:
             for fold in self._folds:
-                self._kept[fold] = self._standardized(self._kept[fold])
+                for part in _blocks(self._kept[fold]):
+                    part[:] = self._standardized(part)
         squares = [_summed(part.T @ part for _, part in self._read(fold)) for fold in self._fitted]
         total = _summed(squares)
         n_fitted = sum(fold.stop - fold.start for fold in self._fitted)
@@ -275,17 +278,18 @@ class CrossFit:
         """The vectors of all items, by folds."""
         size = len(self._rows), self._vectors.n_columns
         vectors, start = np.empty(size, dtype=np.float32), 0
-        for chunk, part in self._vectors.read(self._rows):
-            vectors[start : start + len(chunk)] = part
-            start += len(chunk)
+        for rows in _blocks(self._rows):
+            for chunk, part in self._vectors.read(rows):
+                vectors[start : start + len(chunk)] = part
+                start += len(chunk)
         return vectors
 
     def _moments(self) -> tuple[Array, Array]:
         """The mean and standard deviation of every feature; infinite for a constant feature."""
         n_fitted = sum(fold.stop - fold.start for fold in self._fitted)
         read = self._read_as_given
-        mean = _summed(part.sum(axis=0, dtype=np.float64) for _, part in read()) / n_fitted
-        squares = _summed(np.square(part - mean).sum(axis=0) for _, part in read())
+        mean = _summed(_column_sums(part) for _, part in read()) / n_fitted
+        squares = _summed(_column_sums(part, mean) for _, part in read())
         deviation = np.sqrt(squares / n_fitted)
         return mean, np.where(deviation > 1e-6 * np.abs(mean), deviation, np.inf)
 
@@ -343,6 +347,22 @@ def _sampled(rows: Rows, most: int) -> Rows:
 def _summed(arrays: Iterable[Numbers]) -> Array:
     """The sum, in double precision."""
     return functools.reduce(np.add, arrays, np.zeros(()))
+
+
+def _blocks(rows: Any) -> Iterator[Any]:
+    """Views of a few rows after another, whose numbers stay in the processor's cache."""
+    for start in range(0, len(rows), _IN_CACHE):
+        yield rows[start : start + _IN_CACHE]
+
+
+def _column_sums(vectors: Numbers, mean: Array | None = None) -> Array:
+    """The sum of every column, or of the squares of its differences from the mean."""
+    total: Array = np.empty((0, vectors.shape[1]))
+    for block in _blocks(vectors):
+        own = block if mean is None else np.square(block - mean)
+        # Added to the sum of the rows before, one row after the other: the blocks change no digit.
+        total = np.concatenate([total, own]).sum(axis=0, keepdims=True)
+    return total[0]
 
 
 def _directions(vectors: Any) -> Array:

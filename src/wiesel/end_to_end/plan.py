@@ -20,11 +20,18 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from wiesel.end_to_end.linear_models import CrossFit
-from wiesel.errors import Argument, CollapseWarning, ParameterError, WieselWarning, warn_user
+from wiesel.errors import (
+    Argument,
+    CollapseWarning,
+    ParameterError,
+    WieselWarning,
+    as_list,
+    warn_user,
+)
 from wiesel.label_models import MajorityVote
-from wiesel.labels import LabelSpace, says_nothing
+from wiesel.labels import LabelSpace
 from wiesel.nn.stacking import NotStackable, reseeded
-from wiesel.parameters import Parameterized, check_choice
+from wiesel.parameters import Parameterized
 from wiesel.tasks import Task
 from wiesel.tasks.one_label import COLLAPSED_SHARE
 from wiesel.threads import one_thread
@@ -56,15 +63,14 @@ __all__ = [
     "GoldSet",
     "PlannedFit",
     "ReadyFit",
-    "begun",
-    "check_class_balance",
     "default_epochs",
     "fit_together",
     "inputs_digest",
     "options_key",
     "plan_all",
-    "separate",
     "short_hash",
+    "split_networks",
+    "started",
     "train_all",
     "train_options",
     "voter_record",
@@ -83,8 +89,6 @@ _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 _SAMPLED_ITEMS = 64
 _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
-_ESTIMATES = ("votes", "validation", "auto")
-"""Where a class balance can be estimated."""
 Model = TypeVar("Model", bound="EndToEndModel")
 
 
@@ -119,7 +123,7 @@ class GoldItems:
         votes = None
         if self.votes is not None and other.votes is not None:
             votes = task.joined_votes([self.votes, other.votes])
-        labels = np.concatenate([self.known.labels_given, other.known.labels_given])
+        labels = np.concatenate([self.known.gold_array, other.known.gold_array])
         inputs = joined([self.known.inputs, other.known.inputs], "gold X")
         random = np.concatenate([self.random, other.random])
         return GoldItems(task.held_out(inputs, labels), random, votes)
@@ -209,8 +213,8 @@ class FitPlan:
         for votes in (self.votes, gold_votes):
             parts = () if votes is None else self.task.matrices(votes)
             digest.update("".join(map(votes_fingerprint, parts)).encode() or b"none")
-        gold = None if known is None else known.labels_given
-        learned = () if self.learned_gold is None else (self.learned_gold.labels_given,)
+        gold = None if known is None else known.gold_array
+        learned = () if self.learned_gold is None else (self.learned_gold.gold_array,)
         for array in (self.data.items, self.targets, gold, *learned):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
@@ -281,13 +285,6 @@ def default_epochs(n_classes: int, gold_chooses: bool) -> int:
     (8, 77)
     """
     return max(n_classes, _CHOSEN_EPOCHS if gold_chooses else _BLIND_EPOCHS)
-
-
-def check_class_balance(owner: Any) -> None:
-    """Refuse an option `class_balance` that names no way to estimate it; shares have numbers."""
-    named = isinstance(owner.class_balance, str) and not says_nothing(owner.class_balance)
-    if named and not any(map(str.isdigit, owner.class_balance)):
-        check_choice(owner, "class_balance", owner.class_balance, _ESTIMATES)
 
 
 def options_key(model: Parameterized, but: Collection[str]) -> str:
@@ -396,7 +393,7 @@ def _advice(model: Any) -> Iterator[str | Argument]:
 
 
 class Separable(Protocol):
-    """A model that `separate` and `train_all` can turn into an ensemble."""
+    """A model that `split_networks` and `train_all` can turn into an ensemble."""
 
     seed: int
     members: Any
@@ -439,7 +436,13 @@ def fit_together(
     >>> [model.predict_proba(X).shape for model in fit_together(models, X, votes)]
     [(200, 2), (200, 2)]
     """
-    models = list(models)
+    models = as_list(models, "Models", "[WeaSEL(net), WeaSEL(net, lr=0.01)]", ParameterError)
+    for model in models:
+        if not hasattr(model, "fit_inputs"):
+            raise ParameterError(
+                f"fit_together trains end-to-end methods, such as WeaSEL(net); got "
+                f"{type(model).__name__}."
+            )
     if models:
         given = models[0].fit_inputs(X, votes, encoder_X)
         train_all(plan_all(models, given, validation), quiet)
@@ -448,7 +451,7 @@ def fit_together(
     return models
 
 
-def separate(model: Part) -> list[Part]:
+def split_networks(model: Part) -> list[Part]:
     """Return the parts of an ensemble: models with one network and one seed each."""
     if model.members == 1 or model.fits_itself:
         return [model]
@@ -500,7 +503,7 @@ def train_all(fits: Sequence[ReadyFit], quiet: bool = False) -> None:
     warn_if_collapsed([fit.model for fit in fits])
 
 
-def begun(models: Sequence[Part]) -> list[Part]:
+def started(models: Sequence[Part]) -> list[Part]:
     """Return the models whose training started before an interruption; at least one."""
     return [model for model in models if len(model.history_)] or list(models[:1])
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
-from wiesel.errors import FeatureError, ParameterError
+from wiesel.errors import FeatureError, ParameterError, as_list
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.spans.tags import SpanLabels
 from wiesel.tables import in_order_of
@@ -84,7 +84,13 @@ class Supervised(EndToEndModel):
     def _spans(self, y: Any) -> SpanLabels:
         if self.labels is not None:
             return SpanLabels.of(self.labels)
-        names = sorted({span[2] for own in y for span in own})
+        try:
+            names = sorted({span[2] for own in y for span in own})
+        except (IndexError, TypeError):
+            raise ParameterError(
+                "Gold of documents is a list of spans (start, end, label) for each, such as "
+                f"[[(0, 3, 'PER')], []]; got {y!r:.60}."
+            ) from None
         if not names:
             raise ParameterError(
                 "The documents have no gold span, so their labels are needed: "
@@ -95,7 +101,10 @@ class Supervised(EndToEndModel):
     def _classes(self, y: Any) -> LabelSpace:
         if self.labels is not None:
             return LabelSpace.of(self.labels)
-        names = {value for value in y if value is not None}
+        values = as_list(y, "Gold labels", "['ham', 'spam']", ParameterError)
+        if np.ndim(y) > 1:
+            raise ParameterError(f"Gold labels are one for each item; got the shape {np.shape(y)}.")
+        names = {value for value in values if value is not None}
         if not all(isinstance(name, str) for name in names):
             raise ParameterError(
                 "Gold labels are given as indices, so the class names are needed: "

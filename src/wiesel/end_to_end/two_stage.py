@@ -1,7 +1,7 @@
 """TwoStage: a label model makes soft labels, then the end model is trained on them."""
 
-import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -9,7 +9,8 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import ONLY_NETWORKS, ExplainedModel
-from wiesel.end_to_end.checks import gold_validation, is_classifier
+from wiesel.end_to_end.checks import check_class_balance, gold_validation, is_classifier
+from wiesel.end_to_end.evidence_models.base import fit_label_model
 from wiesel.end_to_end.fine_tuning import gold_folds, keep_honest
 from wiesel.end_to_end.plan import (
     FitInputs,
@@ -17,27 +18,19 @@ from wiesel.end_to_end.plan import (
     GoldItems,
     GoldSet,
     PlannedFit,
-    check_class_balance,
-    options_key,
     train_options,
 )
-from wiesel.end_to_end.readings import EvidenceLabelModel, FeatureLabelModel
 from wiesel.end_to_end.sklearn_stage import fit_classifier
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.base import unfitted_label_model
-from wiesel.labels import checked_proba
 from wiesel.parameters import check_choice
 from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask
 from wiesel.training import History, Objective, Record
 from wiesel.training.loop import predict_logits
-from wiesel.votes import VoteMatrix
 
-__all__ = ["TwoStage", "fit_label_model"]
-
-_STACKED = ("seed", "lr", "end_model", "label_model", "class_balance", "hard")
-"""Options in which the models of one stack may differ: each network has its own targets."""
+__all__ = ["TwoStage"]
 
 
 @dataclass(eq=False)
@@ -79,6 +72,8 @@ class TwoStage(ExplainedModel):
     (Platt scaling)."""
 
     tasks = (OneLabelTask.kind, SeveralLabelsTask.kind, SpansTask.kind)
+    differ_in_plan = (*ONLY_NETWORKS, "loss", "checkpoint")
+    differ_in_stack = ("seed", "lr", "end_model", "label_model", "class_balance", "hard")
 
     label_model_: Any = field(init=False, repr=False)
     """The fitted label model; for several labels a `PerLabel`, with one for each label."""
@@ -126,14 +121,6 @@ class TwoStage(ExplainedModel):
             )
         self.label_model.check_options()
 
-    def plan_key(self) -> str:
-        """Return a key that is equal for models with the same plan: the same soft labels."""
-        return options_key(self, (*ONLY_NETWORKS, "loss", "checkpoint"))
-
-    def stack_key(self) -> str:
-        """Return a key that is equal for models whose networks can be trained as one stack."""
-        return options_key(self, _STACKED)
-
     @property
     def fits_itself(self) -> bool:  # type: ignore[override]
         """Whether the end model is a scikit-learn classifier, which trains itself."""
@@ -163,10 +150,7 @@ class TwoStage(ExplainedModel):
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
         balance = None if self.class_balance is None else plan.class_balance
-
-        def fit(model: LabelModel, part: FitPlan, known: Any) -> tuple[LabelModel, Any]:
-            return fit_label_model(model, part, known, given if part is plan else None)
-
+        fit = partial(fit_label_model, given=given, whole=plan)
         label_model, soft_labels = plan.task.fit_label_model(self.label_model, plan, balance, fit)
         if self.hard:
             soft_labels = plan.task.hardened(soft_labels)
@@ -205,34 +189,3 @@ class TwoStage(ExplainedModel):
         balance = None if self.class_balance is None else plan.class_balance
         targets: npt.NDArray[np.float64] = plan.targets  # type: ignore[assignment]
         return plan.task.objective(end_model, targets, plan.votes, self.loss, balance)
-
-
-def fit_label_model(
-    label_model: LabelModel,
-    plan: FitPlan,
-    class_balance: npt.NDArray[np.float64] | None,
-    given: FitInputs | None = None,
-) -> tuple[LabelModel, npt.NDArray[np.float64]]:
-    """Return a fitted copy of a label model, and its soft labels for all items of the plan.
-
-    Some label models also use the plan's features or gold. `given` are the inputs of several fits,
-    which share their linear models.
-    """
-    fitted, votes = copy.deepcopy(label_model), plan.votes
-    if not isinstance(fitted, EvidenceLabelModel):
-        return fitted, _checked(fitted, fitted.fit_predict_proba(votes, class_balance), votes)
-    gold = None
-    if plan.gold is not None and plan.gold.votes is not None:
-        gold = plan.gold.votes, plan.gold.known.gold
-    linear = None
-    if given is not None and isinstance(fitted, FeatureLabelModel):
-        linear = given.linear_models
-    inputs = plan.data.inputs
-    soft_labels = fitted.fit_predict_proba(votes, class_balance, inputs, gold, linear)
-    return fitted, _checked(fitted, soft_labels, votes)
-
-
-def _checked(label_model: LabelModel, proba: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-    """The soft labels of a label model, which may be the user's own."""
-    source = f"The soft labels by {type(label_model).__name__}"
-    return checked_proba(proba, votes.labels, source, votes.n_items)

@@ -22,6 +22,7 @@ from wiesel.evaluation.metrics import (
     FIGURES,
     average_precision,
     calibration_parts,
+    checked_arrays,
     class_figures,
     confusion_matrix,
     item_brier,
@@ -92,6 +93,8 @@ def resampled_figures(
     >>> sorted(set(samples["accuracy"].tolist()))
     [0.0, 0.5, 1.0]
     """
+    check_resampling(n_resamples, seed)
+    gold, proba, predicted = checked_arrays(gold, proba, predicted)
     measured = _Measured.of(gold, proba, predicted, item_groups(len(gold), seed))
     draws = draw_items(len(measured.sizes), n_resamples, seed)
     blocks = [_figures(measured, block) for block in draws]

@@ -254,6 +254,38 @@ def calibration_bins(
     )
 
 
+def checked_arrays(gold: Any, proba: Any, predicted: Any) -> tuple[IntArray, FloatArray, IntArray]:
+    """Return gold, probabilities and predictions of the same items as arrays, or refuse them."""
+    numbers = _numbers(proba, "The probabilities")
+    if numbers.ndim != 2 or not numbers.size:
+        raise FeatureError(
+            f"The probabilities must be an array of items x classes; got the shape {numbers.shape}."
+        )
+    found = []
+    for values, what in ((gold, "gold"), (predicted, "predicted")):
+        classes = np.asarray(values)
+        if classes.dtype.kind not in "iu" or classes.shape != (len(numbers),):
+            raise FeatureError(
+                f"{what} must hold the index of the class of each of the {len(numbers)} items; got "
+                f"{type(values).__name__} of {classes.dtype} with the shape {classes.shape}. "
+                "evaluate(model, X, y) also takes names."
+            )
+        if classes.min() < 0 or classes.max() >= numbers.shape[1]:
+            raise FeatureError(
+                f"{what} must be from 0 to {numbers.shape[1] - 1}: there are {numbers.shape[1]} "
+                "classes. Leave out items without a label."
+            )
+        found.append(classes)
+    return found[0], numbers, found[1]
+
+
+def _numbers(values: Any, what: str) -> npt.NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise FeatureError(f"{what} are not an array of numbers: {values!r:.60}.") from None
+
+
 def calibration_parts(
     gold: IntArray, proba: FloatArray, predicted: IntArray | None, n_bins: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
@@ -416,7 +448,7 @@ def threshold_curve(proba: FloatArray, gold: Any) -> ThresholdCurve:
 def _scores(proba: FloatArray, gold: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """P(second class), and whether the second class is the true one."""
     gold = in_order_of(proba, gold, "gold", "the probabilities")
-    scores = np.asarray(proba, dtype=np.float64)
+    scores = _numbers(proba, "The probabilities")
     if scores.ndim == 2 and scores.shape[1] == 2:
         scores = scores[:, 1]
     truth = np.asarray(gold)

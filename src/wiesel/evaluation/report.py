@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -374,6 +375,12 @@ def evaluate_proba(
     array = checked_proba(proba, labels, "The probabilities")
     if not len(array):
         raise FeatureError("The probabilities must have at least one item; there is none.")
+    if threshold is not None and not isinstance(threshold, Real):
+        raise ParameterError(
+            "threshold is one probability, from which the second class is predicted; got "
+            f"{threshold!r:.60}.",
+            option="threshold",
+        )
     if threshold is not None and len(labels) != 2:
         raise ParameterError(f"A threshold needs two classes; there are {len(labels)}.")
     gold = _checked_gold(y, labels, len(array))
@@ -423,7 +430,7 @@ def _checked_gold(y: Any, labels: LabelSpace, n_items: int) -> npt.NDArray[np.in
 def _checked_mask(covered: Any, n_items: int) -> npt.NDArray[np.bool_]:
     mask = np.asarray(covered, dtype=bool)
     if mask.shape != (n_items,):
-        raise FeatureError(f"There are {n_items} predictions but votes on {mask.shape[0]} items.")
+        raise FeatureError(f"There are {n_items} predictions but votes on {mask.size} items.")
     return mask
 
 

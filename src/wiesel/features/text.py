@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import DataError, FeatureError, NotFittedError, SavedModelError
+from wiesel.errors import DataError, FeatureError, NotFittedError, SavedModelError, as_list
 from wiesel.features.standardize import (
     FeatureState,
     Standardizer,
@@ -227,7 +227,9 @@ def checked_texts(texts: Any) -> list[str]:
             "Texts are given as a list or a column, not as a table: name the column of texts, "
             f"as in table[{next(iter(getattr(texts, 'columns', texts)), 'text')!r}]."
         )
-    documents = texts.to_list() if hasattr(texts, "to_list") else list(texts)
+    documents = as_list(
+        texts.to_list() if hasattr(texts, "to_list") else texts, "Texts", "['hello']", FeatureError
+    )
     for row, text in enumerate(documents):
         if not isinstance(text, str):
             raise FeatureError(

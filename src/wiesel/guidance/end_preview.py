@@ -14,7 +14,7 @@ import numpy.typing as npt
 from wiesel.analysis.summary import gold_indices
 from wiesel.errors import FeatureError
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.tables import in_order_of
+from wiesel.tables import in_order_of, read_rows
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix, require_votes
 
@@ -108,21 +108,29 @@ def preview_end_model(X: Any, votes: VoteMatrix, gold: Any = None) -> EndPreview
     )
 
 
-def features_of(X: Any, votes: VoteMatrix, name: str = "X") -> npt.NDArray[np.float32]:
+def features_of(
+    X: Any, votes: VoteMatrix, name: str = "X", rows: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.float32]:
     """Return features as a matrix, with a row for each item of the votes, matched by id.
+
+    With `rows`, it is these rows: of a memory-mapped array, the others are not read.
 
     >>> features_of([[0.5], ["cash"], [1.0], [2.0]], votes)
     Traceback (most recent call last):
     wiesel.errors.FeatureError: X must be a matrix of finite numbers, a row for each item; got a \
 list of the shape (4, 1): could not convert string to float: 'cash'.
     """
-    array = _matrix(in_order_of(votes, X, name, drop_ids=True), name)
+    ordered = in_order_of(votes, X, name, drop_ids=True)
+    is_array = isinstance(ordered, np.ndarray) and ordered.ndim == 2
+    array = ordered if is_array and rows is not None else _matrix(ordered, name)
     if len(array) != votes.n_items:
         raise FeatureError(
             f"There are features of {len(array):,} items, votes on {votes.n_items:,}: {name} needs "
             "a row for each item."
         )
-    return array
+    if rows is None:
+        return array
+    return _matrix(read_rows(array, rows), name) if is_array else array[rows]
 
 
 def _matrix(X: Any, name: str = "X") -> npt.NDArray[np.float32]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.finding import Finding, as_text
+from wiesel.analysis.findings import Finding, as_text
 from wiesel.analysis.summary import class_counts
 from wiesel.analysis.table import Column, Table, count, text
 from wiesel.errors import DataError, FeatureError, ParameterError
@@ -45,7 +45,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def feature_findings(
-    X: Any, votes: VoteMatrix, texts: Sequence[str] | None = None, *, seed: int = 0
+    X: Any, votes: VoteMatrix, texts: Sequence[str] | pl.Series | None = None, *, seed: int = 0
 ) -> list[Finding]:
     """Return voters contradicted by features and other voters, and groups of items without votes.
 
@@ -65,10 +65,11 @@ def feature_findings(
     rows = np.arange(n_items)
     if n_items > _SAMPLE:
         rows = np.sort(rng.choice(n_items, _SAMPLE, replace=False))
-    part, features = votes[rows], features_of(X, votes)[rows]
+    part, features = votes[rows], features_of(X, votes, rows=rows)
     index = None
     if texts is not None:
-        texts = list(in_order_of(votes, texts, "texts"))
+        ordered = in_order_of(votes, texts, "texts")
+        texts = ordered if isinstance(ordered, pl.Series) else list(ordered)
         if len(texts) != n_items:
             raise DataError(f"There are {len(texts):,} texts but votes on {n_items:,} items.")
         index = TermIndex.of([texts[int(row)] for row in rows], phrases=False)
@@ -364,7 +365,12 @@ def _inputs(
         if not 0 <= item < votes.n_items:
             raise ParameterError(f"There is no item {item}: there are {votes.n_items:,}.")
         return preview.inputs[int(item), :-1]
-    inputs = np.asarray(item, dtype=np.float32).ravel()
+    try:
+        inputs = np.asarray(item, dtype=np.float32).ravel()
+    except (TypeError, ValueError):
+        raise FeatureError(
+            f"item is the position of an item, or its features; got {item!r:.60}."
+        ) from None
     if len(inputs) != preview.inputs.shape[1] - 1:
         raise FeatureError(
             f"The item has {len(inputs)} features; the training items have "

@@ -114,11 +114,12 @@ class ItemFacts:
     rows: pl.DataFrame
     votes: VoteMatrix | None = None
     proba: npt.NDArray[np.float64] | None = None
-    """P(class) of every item, from whichever model predicts."""
+    """P(class) of every item, from whichever model predicts; NaN where it was not asked."""
     gold: npt.NDArray[np.int64] | None = None
     """Class indices, -1 where unknown."""
     decided: npt.NDArray[np.int64] | None = None
-    """The predicted classes, if a threshold decides; None for the most probable ones."""
+    """The predicted classes, if a threshold decides; None for the most probable ones. -1 where the
+    model was not asked."""
 
     @property
     def predicted(self) -> npt.NDArray[np.int64] | None:
@@ -446,7 +447,8 @@ def _gold(wanted: ItemFilter, facts: ItemFacts) -> Mask:
     elif wanted.gold == "wrong":
         if facts.proba is None:
             raise DataError("There are no predictions yet that could be wrong.")
-        mask &= (gold != ABSTAIN) & (facts.predicted != gold)
+        known = (gold != ABSTAIN) & (facts.predicted != ABSTAIN)
+        mask &= known & (facts.predicted != gold)
     elif wanted.gold:
         mask &= _of_class(wanted.gold, gold, facts)
     if wanted.gold_class:

@@ -176,7 +176,7 @@ def suggest_lfs(
     sample = _sample(known, votes)
     X = None
     if features is not None:
-        X = features_of(features, votes, "features")[sample]
+        X = features_of(features, votes, "features", sample)
     frame, votes, known = frame[sample], votes[sample], known[sample]
     place = text_column_of(frame, column)
     index = TermIndex.empty(len(frame))

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from wiesel.errors import DataError, listed, suggest
+from wiesel.errors import DataError, as_path, listed, suggest
 from wiesel.io.dialects import diagnose
 from wiesel.unfinished import filling, named_problems, remove_abandoned, unfinished_path
 
@@ -59,7 +59,7 @@ def table_format(path: FilePath, *, writing: bool = False) -> str:
     >>> table_format("reviews.ndjson")
     'jsonl'
     """
-    extension = Path(path).suffix.lower()
+    extension = as_path(path).suffix.lower()
     if extension not in FORMATS:
         what = f"the extension {extension!r}" if extension else "no extension"
         if extension in _WORKBOOKS and writing:
@@ -101,7 +101,7 @@ def existing_file(path: FilePath) -> Path:
     Traceback (most recent call last):
     wiesel.errors.DataError: There is no file no/such/folder/votes.parquet: the folder no/such/...
     """
-    found = Path(path)
+    found = as_path(path)
     if found.is_dir():
         raise DataError(f"{found} is a folder, not a file. {_folder_listing(found)}")
     if found.is_symlink() and not found.exists():
@@ -211,7 +211,7 @@ def read_unchanged(path: FilePath, read: Callable[[], Found]) -> Found:
 def _state(path: FilePath) -> tuple[int, ...] | None:
     """Values that differ between a file and its replacement."""
     try:
-        state = Path(path).stat()
+        state = as_path(path).stat()
     except OSError:
         return None
     return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns

@@ -28,7 +28,7 @@ from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import require_columns
 from wiesel.threads import check_polars_threads
 from wiesel.vote_entries import id_series, item_ids
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = [
     "VoteNote",
@@ -183,6 +183,7 @@ def _votes_of(frame: pl.DataFrame, note: "VoteNote") -> VoteMatrix:
 
 
 def _chosen_layout(votes: VoteMatrix, layout: str) -> str:
+    require_votes(votes)
     if layout not in ("auto", "wide", "list"):
         allowed = ("auto", "wide", "list")
         raise DataError(f"There is no layout {layout!r}. {suggest(layout, allowed)}")

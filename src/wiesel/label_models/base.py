@@ -387,12 +387,21 @@ def _filled(model: "LabelModel", values: Any, arrays: bytes) -> "LabelModel":
 def try_label_model(model: "LabelModel") -> None:
     """Refuse a model whose parts do not work together: wrong shapes, NaN, missing values."""
     model.check_learned()
+    for name in ("class_balance_", "confusions_"):
+        value = getattr(model, name, None)
+        if isinstance(value, np.ndarray) and not _is_probability(value):
+            raise ValueError(f"its {name} are no probabilities: {value!r:.80}")
     votes = model.sample_votes()
     with np.errstate(all="ignore"):
         proba = model.predict_proba(votes)
     n_rows = getattr(votes, "n_tokens", votes.n_items)
     if proba.shape != (n_rows, len(model.labels_)) or not np.allclose(proba.sum(axis=1), 1):
         raise ValueError(f"its answer to votes is {proba!r:.80}")
+
+
+def _is_probability(value: npt.NDArray[Any]) -> bool:
+    sums = value.sum(axis=-1)
+    return bool((value >= 0).all() and (np.abs(sums - 1) < 1e-3).all())
 
 
 def _learned(model: "LabelModel") -> list[str]:

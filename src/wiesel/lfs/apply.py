@@ -13,8 +13,7 @@ from wiesel.errors import ParameterError, VoteError, listed, suggest
 from wiesel.io import FilePath, VoteParts
 from wiesel.io.vote_parts import vote_into_folder
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import scalar
-from wiesel.lfs.batch import Batch, RowSource
+from wiesel.lfs.batch import Batch, RowSource, scalar
 from wiesel.lfs.engines import Engine, Job, LocalEngine, RayEngine
 from wiesel.lfs.failures import FailureLog
 from wiesel.lfs.fingerprints import VoteCache, digest

@@ -22,8 +22,7 @@ import polars as pl
 from wiesel.io.files import content_of
 from wiesel.io.stores import KeyedStore
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes
 from wiesel.version import __version__
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ class _Walk:
     above: tuple[int, ...] = ()
     met: dict[Hashable, tuple[int, Any]] = field(default_factory=dict)
 
-    def known(self, value: Any) -> str | None:
+    def first_place(self, value: Any) -> str | None:
         """Return where the value was met before; None if it is new, and note it."""
         if isinstance(value, _VALUES):
             return "itself" if id(value) in self.above else None
@@ -155,7 +154,7 @@ def _pieces(value: Any, walk: _Walk) -> Iterator[bytes]:
     if isinstance(value, _PLAIN):
         yield f"{type(value).__name__} {value!r}".encode()
         return
-    known = walk.known(value)
+    known = walk.first_place(value)
     if known is not None:
         yield known.encode()
         return

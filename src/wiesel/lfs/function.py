@@ -16,8 +16,7 @@ import polars as pl
 
 from wiesel.errors import DataError, ParameterError, VoteError, listed, suggest
 from wiesel.labels import LabelSpace, is_name
-from wiesel.lfs.ballots import ColumnVotes
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes
 from wiesel.lfs.fingerprints import digest
 from wiesel.tables import as_frame
 from wiesel.threads import check_polars_threads
@@ -170,6 +169,8 @@ def slug(text: str, width: int = 24) -> str:
     >>> slug("Won a prize!")
     'won_a_prize'
     """
+    if not isinstance(text, str):
+        raise ParameterError(f"Labels, words and columns are strings; got {text!r:.60}.")
     return re.sub(r"\W+", "_", text.casefold()).strip("_")[:width].rstrip("_")
 
 
@@ -203,7 +204,7 @@ class Rule(LabelingFunction):
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain data; `wiesel.lfs.rule_from_dict` is the inverse."""
         data: dict[str, Any] = {"kind": self.kind}
-        for name, value in self._given().items():
+        for name, value in self._changed_fields().items():
             data[name] = list(value) if isinstance(value, tuple) else value
         return data
 
@@ -213,7 +214,7 @@ class Rule(LabelingFunction):
         given = {name: value for name, value in data.items() if name != "kind"}
         return build(cls, given, cls.kind)
 
-    def _given(self) -> dict[str, Any]:
+    def _changed_fields(self) -> dict[str, Any]:
         """The fields that differ from their default."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         name = values.pop("name")
@@ -224,7 +225,7 @@ class Rule(LabelingFunction):
     def __repr__(self) -> str:
         shown = [
             f"{name}={list(value) if isinstance(value, tuple) else value!r}"
-            for name, value in self._given().items()
+            for name, value in self._changed_fields().items()
         ]
         return f"{self.kind}({', '.join(shown)})"
 

@@ -11,8 +11,7 @@ import polars.selectors as cs
 
 from wiesel.errors import DataError, ParameterError, VoteError, suggest
 from wiesel.labels import LabelSpace, checked_proba
-from wiesel.lfs.ballots import ColumnVotes, read_proba
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes, read_proba
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction, slug
 from wiesel.parameters import check_number

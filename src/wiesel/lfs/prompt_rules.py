@@ -20,8 +20,7 @@ from wiesel.errors import (
 from wiesel.io.files import FilePath, existing_file, parse_toml, read_text
 from wiesel.labels import LabelSpace
 from wiesel.lfs.answer_reading import Unreadable, read_answer
-from wiesel.lfs.ballots import ColumnVotes, read_ballots
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes, read_ballots
 from wiesel.lfs.chat import ChatClient, ChatError
 from wiesel.lfs.failures import Failure
 from wiesel.lfs.function import Rule, build, need_columns, slug

@@ -8,8 +8,7 @@ from typing import Any, Self, overload
 
 from wiesel.errors import LabelingFunctionError, ParameterError, suggest
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes, read_ballots, read_column
-from wiesel.lfs.batch import Batch, as_row
+from wiesel.lfs.batch import Batch, ColumnVotes, as_row, read_ballots, read_column
 from wiesel.lfs.failures import Failure, timed
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction, as_lfs

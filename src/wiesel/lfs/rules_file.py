@@ -36,8 +36,7 @@ from wiesel.io import read_rows
 from wiesel.io.files import parse_toml, read_text
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.access import Access, inside
-from wiesel.lfs.ballots import ColumnVotes, read_column
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes, read_column
 from wiesel.lfs.function import Rule, need_columns
 from wiesel.lfs.prompt_rules import Prompt, PromptFile
 from wiesel.lfs.table_rules import Expression, Lookup, Threshold, column_names, known_rows
@@ -54,8 +53,8 @@ __all__ = [
     "read_rules",
     "read_rules_beside",
     "rule_from_dict",
-    "rule_of_own",
     "rule_text",
+    "trusted_rule",
     "with_off",
     "with_rule",
     "without_rule",
@@ -134,10 +133,10 @@ def rule_from_dict(
     if options.get("kind") == Prompt.kind and "client" in options:
         allowed = access or Access.of_user()
         options["client"] = allowed.client(options["client"], folder or Path.cwd())
-    return rule_of_own(options)
+    return trusted_rule(options)
 
 
-def rule_of_own(data: Mapping[str, Any]) -> Rule:
+def trusted_rule(data: Mapping[str, Any]) -> Rule:
     """Return the labeling function of data that this program wrote, without limits on access."""
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in RULES:

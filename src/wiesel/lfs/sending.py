@@ -34,7 +34,7 @@ __all__ = [
     "send",
 ]
 
-_MOMENT = 0.1
+_POLL_SECONDS = 0.1
 """Seconds between two looks at whether all work was stopped."""
 OPTIONAL = ("response_format", "logprobs", "n", "max_tokens", "temperature")
 """Parts of a request that a server may refuse, in the order in which to leave them out.
@@ -222,7 +222,9 @@ def _tokens(logprobs: Any) -> tuple[tuple[str, tuple[tuple[str, float], ...]], .
         return tuple(
             (
                 str(entry["token"]),
-                tuple((str(each["token"]), float(each["logprob"])) for each in _with_own(entry)),
+                tuple(
+                    (str(each["token"]), float(each["logprob"])) for each in _alternatives(entry)
+                ),
             )
             for entry in logprobs["content"]
         )
@@ -230,7 +232,7 @@ def _tokens(logprobs: Any) -> tuple[tuple[str, tuple[tuple[str, float], ...]], .
         return ()
 
 
-def _with_own(entry: Any) -> list[Any]:
+def _alternatives(entry: Any) -> list[Any]:
     """The alternatives of a token, and the token itself."""
     others = list(entry.get("top_logprobs") or ())
     own = [] if any(each["token"] == entry["token"] for each in others) else [entry]
@@ -273,7 +275,7 @@ class Pace:
                 wait = self._not_before - time.monotonic()
                 if wait <= 0 and self.under_way < int(self.allowed):
                     break
-                self._changed.wait(min(wait, _MOMENT) if wait > 0 else _MOMENT)
+                self._changed.wait(min(wait, _POLL_SECONDS) if wait > 0 else _POLL_SECONDS)
             self.under_way += 1
             return self._cuts
 

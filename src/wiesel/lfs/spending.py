@@ -173,7 +173,7 @@ def _default_file() -> Path | None:
 
 
 Unit = Literal["money", "tokens", "requests"]
-_MOMENT = 0.1
+_POLL_SECONDS = 0.1
 _CURRENT: ContextVar["Spending | None"] = ContextVar("spending", default=None)
 
 
@@ -261,7 +261,7 @@ class Spending:
             while self._spent + self._reserved + most > self.budget.limit * (1 + 1e-9):
                 if not self._under_way or stopped.is_set():
                     raise BudgetReached(f"the budget is spent ({self})")
-                self._changed.wait(_MOMENT)  # requests under way may cost less than set aside
+                self._changed.wait(_POLL_SECONDS)  # requests under way may cost less than set aside
             self._reserved += most
             self._under_way += 1
         return most

@@ -12,7 +12,7 @@ import polars as pl
 import re2
 from polars.exceptions import PolarsError
 
-from wiesel.errors import ParameterError
+from wiesel.errors import ParameterError, as_list
 from wiesel.lfs.function import LabelRule, slug, text_column, true_rows
 from wiesel.parameters import check_number
 
@@ -199,7 +199,11 @@ def keywords(
     """
     return Keywords(
         label,
-        tuple([keywords] if isinstance(keywords, str) else keywords),
+        tuple(
+            [keywords]
+            if isinstance(keywords, str)
+            else as_list(keywords, "Keywords", "['free', 'prize']", ParameterError)
+        ),
         column,
         whole_words,
         case_sensitive,

@@ -6,10 +6,10 @@ A ready-made end model is rebuilt from its arguments, so saving it needs no code
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Self
 from zlib import crc32
 
 import torch
@@ -62,6 +62,11 @@ class ShippedModule(nn.Module):
     """
 
     arguments: dict[str, Any]
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
+        """Return a new module from the arguments of a saved one."""
+        return cls(**arguments)
 
     def made_with(self, **arguments: Any) -> None:
         """Remember the arguments; every constructor ends with it, when the weights are drawn."""
@@ -248,7 +253,7 @@ def shipped_module(spec: dict[str, Any]) -> nn.Module:
             f"{suggest(spec.get('name'), SHIPPED)}"
         )
     try:
-        return cls(**spec["arguments"])
+        return cls.from_arguments(spec["arguments"])
     except (TypeError, ValueError, KeyError) as error:
         raise SavedModelError(
             f"The stored arguments of {cls.__name__} do not fit: {error}"

@@ -100,7 +100,7 @@ def end_model_by_name(
     if kind == "transformer":
         arguments["path"] = place
     if kind == "module":
-        make, arguments = _own_class(place, arguments)
+        make, arguments = _user_class(place, arguments)
     with seeded(seed):
         return _made(name, make, {**arguments, **(options or {})})
 
@@ -120,7 +120,7 @@ def check_end_model(name: str, options: Mapping[str, Any]) -> Any:
     if kind == "transformer":
         return _checked_transformer_folder(place)
     if kind == "module":
-        make, _ = _own_class(place, {})
+        make, _ = _user_class(place, {})
         _check_arguments(name, make, options)
         return None
     return end_model_by_name(name, _STAND_INS[kind], 2, options=options)
@@ -236,7 +236,7 @@ def _arguments(kind: str, X: Any, n_classes: int) -> dict[str, Any]:
     return {size: int(X.shape[1]), "n_classes": n_classes}
 
 
-def _own_class(place: str, arguments: dict[str, Any]) -> tuple[Callable[..., nn.Module], Any]:
+def _user_class(place: str, arguments: dict[str, Any]) -> tuple[Callable[..., nn.Module], Any]:
     """The user's class and the arguments that it accepts."""
     file, _, name = place.rpartition(":")
     if not file or not Path(file).is_file():

@@ -6,7 +6,7 @@ remainder to choose a row of a table.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 from zlib import crc32
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from wiesel.nn.end_models import SHIPPED, ShippedModule
 
-__all__ = ["GRAMS", "BiLSTMTagger", "LinearTagger", "view_hash"]
+__all__ = ["GRAMS", "BiLSTMTagger", "LinearTagger", "TagChain", "view_hash"]
 
 GRAMS = "grams"
 """The one input with several numbers for each token."""
@@ -22,6 +22,9 @@ _ROWS = {"words": 2**13, "prefixes": 2**11, "suffixes": 2**11, "shapes": 2**8, G
 _LINEAR_ROWS = 2**16
 _STEP = 30.0
 """A linear model of single words needs this much larger steps than a network."""
+_CHAIN_STEP = 3.0
+"""Scores of pairs of tags are few, and take larger steps than a network, too."""
+_NEVER, _FAR = 1e-30, 30.0
 _WIDTHS = {"words": 64, "prefixes": 16, "suffixes": 24, "shapes": 8, GRAMS: 64}
 
 
@@ -34,11 +37,65 @@ def view_hash(view: str, text: str) -> int:
     return max(1, crc32(f"{view} {text}".encode()) & 0x7FFFFFFF)
 
 
+class TagChain(nn.Module):
+    r"""The last layer of a tagger: a tag depends on its neighbors (a linear-chain CRF).
+
+    With s the scores of tags and T those of pairs, P(tags | text) is proportional to
+
+        exp(sum over t of s[t, tag_t] + T[tag_{t-1}, tag_t])
+
+    where `I-X` follows `B-X` or `I-X` only. Its logits are log P(tag of a token | text), found by
+    the forward-backward algorithm. So their cross-entropy is trained, ensembles average them, and
+    soft labels of tokens are all that it takes to learn from.
+
+    >>> chain, mask = TagChain(3), torch.ones(1, 2, dtype=torch.bool)
+    >>> chain(torch.zeros(1, 2, 3), mask).exp().round(decimals=1)
+    tensor([[[0.4, 0.6, 0.0],
+             [0.4, 0.4, 0.2]]], grad_fn=<RoundBackward1>)
+    """
+
+    def __init__(self, n_tags: int) -> None:
+        super().__init__()
+        self.pairs = nn.Parameter(torch.zeros(n_tags, n_tags))
+        self.first = nn.Parameter(torch.zeros(n_tags))
+
+    def forward(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """Return log P(tag | text): (items, tokens, tags); `mask` marks the places with a token."""
+        if not scores.numel():
+            return scores
+        tags = torch.arange(len(self.first), device=scores.device)
+        continues = (tags > 0) & (tags % 2 == 0)
+        same_label = (tags[:, None] + 1) // 2 == (tags + 1) // 2
+        weights = (_CHAIN_STEP * self.pairs).exp() * (same_label | ~continues)
+        opens = (_CHAIN_STEP * self.first).exp() * ~continues
+        both_ways = torch.stack([weights, weights.T])
+        # One walk for both directions: the second reads the tokens backward.
+        seen = torch.stack([scores, scores.flip(1)])
+        held = torch.stack([mask, mask.flip(1)]).unsqueeze(-1)
+        start = torch.stack([opens, torch.ones_like(opens)]).clamp(min=_NEVER).log()
+        # What is known of a token before it is read, from the side where the walk comes from.
+        known = start.unsqueeze(1).expand(seen[:, :, 0].shape)
+        walked = [known]
+        for step in range(scores.shape[1] - 1):
+            read = known + seen[:, :, step]
+            top = read.amax(dim=-1, keepdim=True).detach()
+            moved = (read - top).exp() @ both_ways
+            known = torch.where(held[:, :, step], moved.clamp(min=_NEVER).log(), known)
+            walked.append(known)
+        known = torch.stack(walked, dim=2)
+        total = known[0] + scores + known[1].flip(1)
+        # A soft label may give `I-X` to a first token: nothing is learned from the impossible.
+        never = (total[:, :1, :1] - _FAR).detach().expand(-1, -1, len(continues))
+        begins = torch.where(continues, never, total[:, :1])
+        return torch.log_softmax(torch.cat([begins, total[:, 1:]], dim=1), dim=-1)
+
+
 class BiLSTMTagger(ShippedModule):
     """A bidirectional LSTM on the numbers of words, beside a linear tagger.
 
     Their logits are added: the linear part learns words by heart, the LSTM what is around them.
     There is none with `sizes`, the rows of each table, or with `linear_rows=0`.
+    The sums are the scores of a `TagChain`.
 
     >>> tagger = BiLSTMTagger(3, {"words": 100, "shapes": 9})
     >>> words = torch.ones(2, 5, dtype=torch.long)
@@ -68,6 +125,7 @@ class BiLSTMTagger(ShippedModule):
             "dropout": dropout,
             "unknown": unknown,
             "linear_rows": linear_rows,
+            "chain": True,
         }
         self.unknown = unknown
         self.vocabularies = None
@@ -86,8 +144,20 @@ class BiLSTMTagger(ShippedModule):
         self.dropout = nn.Dropout(dropout)
         self.lstm = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
         self.head = nn.Linear(2 * hidden, n_tags)
-        self.linear = LinearTagger(n_tags, linear_rows) if linear_rows else None
+        self.linear = LinearTagger(n_tags, linear_rows, chain=False) if linear_rows else None
+        self.chain: TagChain | None = TagChain(n_tags)
         self.made_with(**arguments)
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
+        """Return a new tagger; one that was saved before there were chains has none."""
+        given = {"chain": False, **arguments}
+        has_chain = given.pop("chain")
+        tagger = cls(**given)
+        if not has_chain:
+            tagger.chain = None
+            tagger.made_with(**given, chain=False)
+        return tagger
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits of a batch; `mask` marks the places with a token."""
@@ -107,7 +177,9 @@ class BiLSTMTagger(ShippedModule):
             self.lstm(packed)[0], batch_first=True, total_length=mask.shape[1]
         )
         logits: Tensor = self.head(self.dropout(states))
-        return logits if self.linear is None else logits + self.linear(inputs)
+        if self.linear is not None:
+            logits = logits + self.linear(inputs)
+        return logits if self.chain is None else self.chain(logits, mask)
 
     def _seen(self, numbers: Tensor) -> Tensor:
         """In training, replace some tokens by the unknown token, so that the tagger learns it."""
@@ -120,7 +192,8 @@ class BiLSTMTagger(ShippedModule):
 class LinearTagger(ShippedModule):
     """Logistic regression on a token, its letters, and the tokens around it; fast.
 
-    Logits are multiplied by `step`, so that the learning rate of a network suits it.
+    Logits are multiplied by `step`, so that the learning rate of a network suits it. With `chain`,
+    they are the scores of a `TagChain`.
 
     >>> tagger = LinearTagger(3)
     >>> words = torch.ones(2, 5, dtype=torch.long)
@@ -129,7 +202,12 @@ class LinearTagger(ShippedModule):
     """
 
     def __init__(
-        self, n_tags: int, rows: int = _LINEAR_ROWS, window: int = 2, step: float = _STEP
+        self,
+        n_tags: int,
+        rows: int = _LINEAR_ROWS,
+        window: int = 2,
+        step: float = _STEP,
+        chain: bool = True,
     ) -> None:
         super().__init__()
         self.window, self.step = window, step
@@ -139,7 +217,13 @@ class LinearTagger(ShippedModule):
         for table in self.tables:
             nn.init.zeros_(table.weight)  # type: ignore[arg-type]
         self.bias = nn.Parameter(torch.zeros(n_tags))
-        self.made_with(n_tags=n_tags, rows=rows, window=window, step=step)
+        self.chain = TagChain(n_tags) if chain else None
+        self.made_with(n_tags=n_tags, rows=rows, window=window, step=step, chain=chain)
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
+        """Return a new tagger; one that was saved before there were chains has none."""
+        return cls(**{"chain": False, **arguments})
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the logits of a batch; the letters of words count for the token itself only."""
@@ -149,7 +233,8 @@ class LinearTagger(ShippedModule):
         for offset, table in zip(range(-self.window, self.window + 1), self.tables, strict=True):
             seen = [of_word, *([inputs[GRAMS]] if offset == 0 and GRAMS in names else [])]
             logits = logits + _moved(_embedded(table, torch.cat(seen, dim=-1)), -offset)
-        return self.step * logits
+        logits = self.step * logits
+        return logits if self.chain is None else self.chain(logits, inputs["mask"])
 
 
 SHIPPED.update({cls.__name__: cls for cls in (BiLSTMTagger, LinearTagger)})

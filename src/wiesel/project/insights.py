@@ -6,20 +6,28 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from wiesel.analysis.finding import Finding, as_text, most_serious_first
-from wiesel.analysis.findings import vote_findings
+from wiesel.aggregate import Aggregation, aggregate
+from wiesel.analysis.findings import Finding, as_text, most_serious_first, vote_findings
 from wiesel.analysis.summary import wilson_interval
 from wiesel.guidance import feature_findings
-from wiesel.io import Split
+from wiesel.io import Split, explained, read_rows
 from wiesel.label_models.majority_vote import vote_balance
 from wiesel.labels import ABSTAIN, as_indices, class_prior
 from wiesel.project.rows import row_keys
 from wiesel.votes import VoteMatrix
 
-__all__ = ["evidence_of_rules", "leak_findings", "project_findings", "with_examples"]
+__all__ = [
+    "aggregated_answers",
+    "evidence_of_rules",
+    "leak_findings",
+    "project_findings",
+    "with_examples",
+]
 
 _ON_GOLD = ("worse_than_chance", "class_balance", "uncovered_class")
 _EXCERPT = 60
+_KEYS_AT_ONCE = 50_000
+"""The contents of so many rows are compared at a time."""
 _AGREE = 0.85
 """Below this agreement, four times as many generated tasks lose more than two points of accuracy to
 majority vote (experiments/results/families.md)."""
@@ -65,8 +73,7 @@ def project_findings(
         texts = rows[text_column] if text_column in rows.columns else None
         if texts is not None and texts.dtype != pl.String:
             texts = None
-        known = None if texts is None else texts.fill_null("").to_list()
-        found += feature_findings(features, train, known)
+        found += feature_findings(features, train, None if texts is None else texts.fill_null(""))
     return most_serious_first([*leaks, *found])
 
 
@@ -88,6 +95,25 @@ def evidence_of_rules(space: Any, dev: Split | None) -> tuple[pl.DataFrame, Vote
     return rows, votes, gold, features
 
 
+def aggregated_answers(space: Any, known: Any) -> Aggregation:
+    """Return what people's answers in the file of an open project say; `known` labels calibrate."""
+    settings = space.project.votes
+    path = space.project.path(str(settings.answers))
+    names = {
+        str(space.train.ids[int(row)]): space.labels.names[known[row]]
+        for row in np.flatnonzero((known != ABSTAIN) & space.votes.covered)
+    }
+    with explained(path):
+        return aggregate(
+            read_rows(path),
+            item=settings.item,
+            worker=settings.voter,
+            label=settings.label,
+            labels=space.labels,
+            gold=names or None,
+        )
+
+
 def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Finding]:
     """Yield a finding for each pair of splits with common rows, and one for copies in train.
 
@@ -101,7 +127,7 @@ def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Fin
     >>> [each.sentence.split(":")[0] for each in found]
     ['1 of the 2 test rows is also in train']
     """
-    keys = {name: row_keys(own.rows, own.ids, text_column) for name, own in splits.items()}
+    keys = {name: _key_numbers(split, text_column) for name, split in splits.items()}
     for first, second in (("train", "dev"), ("train", "test"), ("dev", "test")):
         if not {first, second} <= set(keys):
             continue
@@ -123,6 +149,19 @@ def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Fin
             "Voters and figures count them each time; keep one of each."
         )
         yield Finding("copies", sentence, value=copies / len(texts))
+
+
+def _key_numbers(split: Split, text_column: str) -> pl.Series:
+    """A number for the key of each row: all keys would be a copy of the table.
+
+    Of a hundred million rows, two have the same number with a probability of one in a thousand.
+    """
+    parts = [pl.Series("key", [], pl.UInt64)]
+    for start in range(0, len(split), _KEYS_AT_ONCE):
+        block = slice(start, start + _KEYS_AT_ONCE)
+        keys = row_keys(split.rows[block], split.ids[block], text_column)
+        parts.append(keys.hash(0).set(keys.is_null(), None).alias("key"))
+    return pl.concat(parts)
 
 
 def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.finding import Finding
+from wiesel.analysis.findings import Finding
 from wiesel.analysis.table import Table, count, number, percent, text
 from wiesel.compare import Judged, judged_rows, verdict_of
 from wiesel.end_to_end.linear_models import held_out_proba
@@ -29,7 +29,7 @@ from wiesel.project.judged_items import slice_rows
 from wiesel.project.kinds import RESAMPLES, ProjectKind
 from wiesel.project.rows import ProjectRows, part_of
 from wiesel.project.training import Trained, TrainingSet
-from wiesel.project.vectors import taken
+from wiesel.project.vectors import rows_of_arrays
 from wiesel.project.voting import VotesBySplit
 from wiesel.training import as_inputs
 from wiesel.version import __version__
@@ -171,7 +171,10 @@ class Outcome:
         if not hasattr(model, "explain"):
             return []
         rows = self.voted[:n_items]
-        return [model.explain(taken(data.vectors.train, row), data.votes[int(row)]) for row in rows]
+        return [
+            model.explain(rows_of_arrays(data.vectors.train, row), data.votes[int(row)])
+            for row in rows
+        ]
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -456,7 +459,7 @@ def _judge_errors(outcome: "Outcome", judges: Sequence[str]) -> pl.DataFrame:
 
 def _speed(outcome: "Outcome") -> float:
     model, inputs = outcome.main.model, outcome.data.vectors.train
-    some = taken(inputs, np.arange(min(_TIMED, outcome.prepared.votes.train.n_items)))
+    some = rows_of_arrays(inputs, np.arange(min(_TIMED, outcome.prepared.votes.train.n_items)))
     started = time.perf_counter()
     n_items = len(model.predict_proba(some))
     return n_items / max(time.perf_counter() - started, 1e-9)

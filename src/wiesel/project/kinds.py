@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from wiesel.compare import Judged, score_table
 from wiesel.evaluation.comparison import LABELS_ALONE, without_labels
-from wiesel.gold import Gold
 from wiesel.io import FilePath, Split, matching_files
 from wiesel.io.files import table_format
 from wiesel.labels import ABSTAIN
@@ -22,7 +21,8 @@ from wiesel.project.bundle import Bundle, data_facts
 from wiesel.project.insights import leak_findings
 from wiesel.project.rows import ProjectRows, find_item, part_of
 from wiesel.project.settings import Project
-from wiesel.project.vectors import Vectors, check_inputs, make_vectors, raw_inputs, taken
+from wiesel.project.vectors import Vectors, check_inputs, make_vectors, raw_inputs, rows_of_arrays
+from wiesel.tables import Gold
 from wiesel.tasks import task_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class ProjectKind(ABC):
         """Return what a saved model reads of one item."""
         note = bundle.manifest["inputs"]
         raw = raw_inputs(note["kind"], note["column"], one.alone)
-        return taken(bundle.features.transform(raw), 0)
+        return rows_of_arrays(bundle.features.transform(raw), 0)
 
     # Training
 

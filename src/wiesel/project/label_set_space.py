@@ -47,7 +47,6 @@ class LabelSetSpace(Workspace):
     """
 
     labels: MultiLabelSpace
-    has_map = False
     figures = ("micro_f1", "macro_f1", "exact_match")
 
     def _read(self) -> tuple[MultiLabelSpace, dict[str, Split]]:
@@ -307,7 +306,7 @@ class LabelSetSpace(Workspace):
         found, parts = self.previewed("train"), []
         if found is None or np.isnan(found.proba).any():
             return figures
-        parts.append((found.proba, self._given("evaluate")))
+        parts.append((found.proba, self._labels_of_people("evaluate")))
         dev = self.previewed("dev") if "dev" in self.splits else None
         if dev is not None:
             parts.append((dev.proba, self.gold_of("dev")))
@@ -330,7 +329,7 @@ class LabelSetSpace(Workspace):
         return self.on(rule.label).effect(rule, replaces)
 
     def _gold(self) -> npt.NDArray[np.int64]:
-        given, of_file = self._given(), self._gold_by_split["train"]
+        given, of_file = self._labels_of_people(), self._gold_by_split["train"]
         if (of_file != ABSTAIN).all():
             return given  # the truth, which nobody has at work
         return np.where(given != ABSTAIN, given, of_file)
@@ -385,8 +384,8 @@ class _OneLabel(Workspace):
         by_split = {name: own.matrices[self.place] for name, own in found.by_split.items()}
         return replace(found, by_split=by_split)
 
-    def _given(self, purpose: str | None = None) -> Any:
-        return self.labels.from_indices(self.whole._given(purpose)[:, self.place])
+    def _labels_of_people(self, purpose: str | None = None) -> Any:
+        return self.labels.from_indices(self.whole._labels_of_people(purpose)[:, self.place])
 
 
 def _project_of(project: Project, labels: LabelSpace) -> Project:

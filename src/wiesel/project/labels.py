@@ -19,7 +19,6 @@ import polars as pl
 from wiesel.analysis.table import Table, count, percent, text
 from wiesel.analysis.workers import annotator_agreement
 from wiesel.errors import DataError, listed
-from wiesel.gold import RANDOM, Gold
 from wiesel.io import LabelStore, Split
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import ABSTAIN, LabelSpace
@@ -28,6 +27,7 @@ from wiesel.project.rows import ProjectRows, part_of
 from wiesel.project.settings import ONE_LABEL, SEVERAL_LABELS, SPANS, Project
 from wiesel.saving import write_json
 from wiesel.spans.tags import Span, SpanLabels
+from wiesel.tables import RANDOM, Gold
 
 __all__ = [
     "Answers",

@@ -185,7 +185,7 @@ class LFSet:
                 text = with_rule(self._text(), rule, None, beside)
                 text = with_off(text, [*self._off(state, name), name])
             else:
-                text = with_rule(self._text(), rule, _own(state, name), beside)
+                text = with_rule(self._text(), rule, _editable_place(state, name), beside)
             self._write(store, state, text, f"changed {name}")
         return rule.name
 
@@ -193,7 +193,7 @@ class LFSet:
         """Remove a rule and return its name."""
         with self.store.changing() as store:
             state = self.read()
-            text = without_rule(self._text(), _own(state, name))
+            text = without_rule(self._text(), _editable_place(state, name))
             self._write(store, state, with_off(text, self._off(state, name)), f"removed {name}")
         return name
 
@@ -205,7 +205,7 @@ class LFSet:
             rule, beside = entry.rule, entry.beside
             if not isinstance(rule, Keywords) or len(rule.keywords) < 2 or rule.min_matches > 1:
                 raise ParameterError(f"{name!r} is no list of several words, so it is not split.")
-            text = without_rule(self._text(), _own(state, name))
+            text = without_rule(self._text(), _editable_place(state, name))
             taken = [entry.name for entry in state.entries]
             names = []
             for word in rule.keywords:
@@ -403,7 +403,7 @@ def _entry(state: LFState, name: str) -> LFEntry:
     raise ParameterError(f"There is no labeling function {name!r}. {hint}")
 
 
-def _own(state: LFState, name: str) -> int:
+def _editable_place(state: LFState, name: str) -> int:
     """The position of a rule in the editable file."""
     entry = _entry(state, name)
     if entry.place is None:

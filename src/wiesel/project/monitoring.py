@@ -5,6 +5,7 @@ Each check is a test of two samples. All tests of a report together raise a fals
 in each group.
 """
 
+import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ __all__ = [
     "DRIFT",
     "Check",
     "Drift",
+    "learned_marks",
     "learned_rows",
     "monitor",
     "reference_statistics",
@@ -42,6 +44,8 @@ DRIFT = 3
 """The exit code if the rows have changed."""
 _FORMAT = 1
 _KEPT_VALUES = 2_000
+_MOST_ROWS = 100_000
+"""Of more training rows, so many evenly spaced ones are described."""
 _MOST_MARKS = 200_000
 """Of more training rows, a random part is kept: 2 MB."""
 _TERMS = 300
@@ -155,9 +159,24 @@ def run_reference(
     split = None if name is None else data.splits.get(name)
     held_out = None if split is None else (split.rows, votes.get(str(name)), split.gold)
     found = reference_statistics(bundle, data.splits["train"].rows, held_out, data.votes)
-    learned = [own for name, own in data.splits.items() if name != "test"]
-    keys = [row_keys(own.rows, own.ids, inputs["column"]) for own in learned]
-    return {**found, "learned": _written(row_marks(pl.concat(keys)))}
+    return {**found, "learned": learned_marks(data.splits, str(inputs["column"]))}
+
+
+def learned_marks(splits: Mapping[str, Any], column: str) -> str:
+    """Return the marks of the rows that models learn, as text; of very many, those of a part."""
+    learned = [own for name, own in splits.items() if name != "test"]
+    n_rows, generator = sum(map(len, learned)), np.random.default_rng(0)
+    marks = []
+    for own in learned:
+        rows, ids = own.rows, own.ids
+        if n_rows > _MOST_MARKS:
+            # Chosen before their keys are made: those of all rows would be a copy of the table.
+            n_kept = len(own) * _MOST_MARKS // n_rows
+            kept = np.sort(generator.choice(len(own), n_kept, replace=False))
+            rows, ids = rows[kept], ids[kept]
+        marks.append(row_marks(row_keys(rows, ids, column)))
+    numbers = np.unique(pl.concat(marks).drop_nulls().to_numpy())
+    return b64encode(numbers.astype("<u8").tobytes()).decode()
 
 
 def learned_rows(bundle: Bundle, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
@@ -180,13 +199,6 @@ def learned_rows(bundle: Bundle, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
     return marks.is_in(pl.Series(numbers).implode()).fill_null(False).to_numpy()
 
 
-def _written(marks: pl.Series) -> str:
-    known = np.unique(marks.drop_nulls().to_numpy())
-    if len(known) > _MOST_MARKS:
-        known = np.random.default_rng(0).choice(known, _MOST_MARKS, replace=False)
-    return b64encode(np.sort(known).astype("<u8").tobytes()).decode()
-
-
 def reference_statistics(
     bundle: Bundle, train: Any, held_out: Any | None, votes: VoteMatrix | None
 ) -> dict[str, Any]:
@@ -196,6 +208,9 @@ def reference_statistics(
     with the votes on them and gold: a network is surer of rows that it has learned, and would
     raise alarms on all others.
     """
+    n_rows = len(train)
+    if n_rows > _MOST_ROWS and isinstance(train, pl.DataFrame):
+        train = train.gather_every(math.ceil(n_rows / _MOST_ROWS))
     texts = _texts(bundle, train)
     terms = [] if texts is None else _frequent_terms(texts)
     kept: Measures = _of_features(bundle, train)
@@ -210,7 +225,7 @@ def reference_statistics(
         kept |= _of_predictions(bundle, predict_table(bundle, rows), own_votes, gold)
     return {
         "format": _FORMAT,
-        "rows": len(train),
+        "rows": n_rows,
         "held_out": 0 if held_out is None else len(held_out[0]),
         "terms": terms,
         "measures": [

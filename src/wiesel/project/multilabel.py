@@ -15,7 +15,6 @@ from wiesel.compare import Judged, logistic_proba
 from wiesel.errors import DataError, ParameterError, listed
 from wiesel.evaluation import MultiLabelReport, evaluate_presence
 from wiesel.evaluation.comparison import LABELS_ALONE, f1_parts
-from wiesel.gold import Gold
 from wiesel.io import Split, explained, read_rows, write_rows
 from wiesel.labels import ABSTAIN
 from wiesel.multilabel import (
@@ -34,6 +33,7 @@ from wiesel.project.rows import SPLITS, ProjectRows, refuse_equal_test, with_ids
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.report import charts
+from wiesel.tables import Gold
 from wiesel.tasks import SeveralLabelsTask
 
 if TYPE_CHECKING:

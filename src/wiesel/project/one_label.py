@@ -15,7 +15,6 @@ from wiesel.end_to_end.fine_tuning import gold_folds
 from wiesel.evaluation import Report, commonest_class, compare_paired_proba, evaluate_proba
 from wiesel.evaluation.comparison import LABELS_ALONE
 from wiesel.evaluation.metrics import predicted_classes
-from wiesel.gold import Gold
 from wiesel.io import Split, write_votes
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import prompt_records
@@ -35,8 +34,9 @@ from wiesel.project.reporting import report_data
 from wiesel.project.rows import ProjectRows, project_classes, read_splits
 from wiesel.project.settings import Project
 from wiesel.project.training import Trained, TrainingSet
-from wiesel.project.vectors import taken
+from wiesel.project.vectors import rows_of_arrays
 from wiesel.report.sections import sections
+from wiesel.tables import Gold
 from wiesel.tasks import OneLabelTask
 from wiesel.votes import VoteMatrix
 
@@ -85,7 +85,7 @@ class OneLabelProject(ProjectKind):
             return None
         gold = data.splits["dev"].gold
         known = np.flatnonzero(gold != ABSTAIN)
-        inputs = taken(data.vectors.by_split["dev"], known)
+        inputs = rows_of_arrays(data.vectors.by_split["dev"], known)
         if data.dev_votes is None:
             return inputs, gold[known]
         return inputs, gold[known], data.dev_votes[known]
@@ -186,8 +186,7 @@ class OneLabelProject(ProjectKind):
         else:
             weights = item_weights(model, data)
             if weights is None:  # the method has one weight per voter, or none
-                shape = (data.votes.n_items, data.votes.n_voters)
-                weights = np.broadcast_to(outcome.weights, shape)
+                weights = np.asarray(outcome.weights)
             write_soft_labels(data, outcome.soft_labels, weights, folder / "soft_labels.parquet")
         write_judge_errors(outcome.distilled, folder)
 

@@ -13,6 +13,7 @@ import polars as pl
 from wiesel.analysis import summarize
 from wiesel.end_to_end import EndToEndModel, WeaSEL
 from wiesel.io import write_rows
+from wiesel.io.rows import write_lazy_rows
 from wiesel.labels import LabelSpace
 from wiesel.project.training import TrainingSet
 from wiesel.unfinished import locked, remove_abandoned, remove_entry
@@ -78,10 +79,26 @@ def write_soft_labels(
     weights: npt.NDArray[np.float64],
     path: Path,
 ) -> None:
-    """Write id, the probability of every class, and the weight of every voter; null if unknown."""
+    """Write id, the probability of every class, and the weight of every voter; null if unknown.
+
+    `weights` are (n_items, n_voters), or (n_voters,) if they are the same for all items.
+    """
     columns = [data.splits["train"].ids.alias("id"), *proba_columns(soft, data.labels)]
     numbers = weights.astype(np.float32)
-    if len(data.votes.voters) <= _WIDE_VOTERS:
+    is_narrow = len(data.votes.voters) <= _WIDE_VOTERS
+    if weights.ndim == 1 and is_narrow:
+        # A million times the same number is no column to hold in memory.
+        same = [
+            pl.lit(None if np.isnan(number) else float(number), pl.Float32).alias(
+                f"weight: {voter}"
+            )
+            for voter, number in zip(data.votes.voters, numbers, strict=True)
+        ]
+        write_lazy_rows(pl.DataFrame(columns).lazy().with_columns(same), path)
+        return
+    if weights.ndim == 1:
+        numbers = np.broadcast_to(numbers, (len(soft), len(numbers)))
+    if is_narrow:
         columns += [
             pl.Series(f"weight: {voter}", numbers[:, place]).fill_nan(None)
             for place, voter in enumerate(data.votes.voters)

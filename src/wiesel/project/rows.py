@@ -13,12 +13,11 @@ import polars as pl
 
 from wiesel.datasets import load_dataset, load_movie_reviews
 from wiesel.errors import DataError, ParameterError, listed, suggest
-from wiesel.gold import Gold
 from wiesel.io import Dataset, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.loading import load_module
 from wiesel.project.settings import Project, located
-from wiesel.tables import require_columns
+from wiesel.tables import Gold, require_columns
 
 __all__ = [
     "SPLITS",

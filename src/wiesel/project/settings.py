@@ -279,8 +279,9 @@ _OPTION_TABLES = {"class_balance": "training", "numeric": "features", "categoric
 _SET_BY_RUNS = {
     "seed": "give seeds = [0] under [method]",
     "checkpoint": "interrupted runs continue by themselves",
+    "end_model": 'give the network in a table of its own: [end_model] and, below it, name = "..."',
 }
-"""Options of methods that a run sets, so that they would be ignored, with what to do instead."""
+"""Options of methods that a run sets, with what to do instead."""
 _ENGINE_KEYS = ("engine", "workers")
 """Keys of `[training]` that choose the training engine; they are not method options."""
 

@@ -12,8 +12,10 @@ from wiesel.analysis import Table
 from wiesel.analysis.summary import wilson_interval
 from wiesel.analysis.table import UNKNOWN
 from wiesel.errors import ParameterError
+from wiesel.features import TextFeatures
 from wiesel.guidance import Blame, Cluster, LabelFacts, LFPreview, Suggestion, rows_to_label
 from wiesel.guidance.lf_preview import RuleEffect
+from wiesel.guidance.row_map import RowMap, map_rows
 from wiesel.io import Split
 from wiesel.labels import ABSTAIN, as_indices
 from wiesel.lfs.function import LabelRule
@@ -31,13 +33,13 @@ __all__ = ["SpanSpace"]
 SpanGold = list[list[Span] | None]
 _NO_MODEL = "The preview, the suggestions and blame are for labels of whole rows, not for spans."
 _NEW = "\0"
+_MAP_DIMENSIONS = 50
 
 
 class SpanSpace(Workspace):
     """An open project with spans: its rows are documents."""
 
     labels: SpanLabels
-    has_map = False
     figures = ("precision", "recall", "span_f1")
     has_preview = False
 
@@ -72,6 +74,15 @@ class SpanSpace(Workspace):
     def features(self) -> None:
         """None: a tagger reads words."""
         return None
+
+    @property
+    def map(self) -> RowMap:
+        """A map of the training texts by their words."""
+        return self._keep("map", self._map)
+
+    def _map(self) -> RowMap:
+        texts = self.train.rows[self.text_column].fill_null("")
+        return map_rows(TextFeatures("tfidf", n_dimensions=_MAP_DIMENSIONS).fit_transform(texts))
 
     def gold_of(self, split: str) -> SpanGold:
         """Return the spans of every document, None where they are unknown."""
@@ -128,7 +139,7 @@ class SpanSpace(Workspace):
         is_here = split in self.splits
         rows = self.splits[split if is_here else "train"].ids.cast(pl.String)
         # Figures on training texts are on those that the run did not learn.
-        gold = self.gold_of(split) if is_here else self._given("evaluate")
+        gold = self.gold_of(split) if is_here else self._labels_of_people("evaluate")
         known = dict(zip(rows, gold, strict=True))
         found = view_spans(run, split, self.labels, known)
         return found if is_here else found.among(view_spans(run, "train", self.labels, {}))
@@ -379,7 +390,7 @@ class SpanSpace(Workspace):
         return self.documents
 
     def _gold(self) -> SpanGold:
-        given: SpanGold = self._given()
+        given: SpanGold = self._labels_of_people()
         of_file = self._gold_by_split["train"]
         return [own if own is not None else file for own, file in zip(given, of_file, strict=True)]
 

@@ -22,7 +22,6 @@ from wiesel.errors import (
     listed,
     warn_user,
 )
-from wiesel.gold import Gold
 from wiesel.io import FilePath, Split, existing_file, explained
 from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
@@ -51,6 +50,7 @@ from wiesel.spans import (
     write_doccano,
 )
 from wiesel.spans.documents import spans_of_proba
+from wiesel.tables import Gold
 from wiesel.tasks import SpansTask
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from wiesel.end_to_end.plan import votes_fingerprint
 from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import SavedModelError
 from wiesel.evaluation.comparison import without_labels
-from wiesel.gold import RANDOM, Gold
 from wiesel.label_models import LabelModel
 from wiesel.lfs.fingerprints import digest
 from wiesel.nn.encoders import EncoderLayers
@@ -27,8 +26,9 @@ from wiesel.nn.names import end_model_by_name
 from wiesel.parameters import Parameterized
 from wiesel.project.kinds import ProjectKind, kind_of
 from wiesel.project.settings import Project, located, option_tables
-from wiesel.project.vectors import Vectors, taken
+from wiesel.project.vectors import Vectors, rows_of_arrays
 from wiesel.saving import write_file
+from wiesel.tables import RANDOM, Gold
 from wiesel.tasks import SpansTask, Task, task_of
 from wiesel.training.history import watching
 from wiesel.version import __version__
@@ -90,7 +90,7 @@ class TrainingSet:
         rows = none if own is None else np.flatnonzero(self.kind.known(own.y))
         if own is None or not len(rows):
             return None if dev is None else Gold.of(dev)
-        X, y, votes = taken(self.vectors.train, rows), own.y[rows], self.votes[rows]
+        X, y, votes = rows_of_arrays(self.vectors.train, rows), own.y[rows], self.votes[rows]
         chosen = [own.chosen[row] for row in rows.tolist()]
         if dev is None:
             return Gold(y, X, votes, chosen)

@@ -42,7 +42,7 @@ __all__ = [
     "make_features",
     "make_vectors",
     "raw_inputs",
-    "taken",
+    "rows_of_arrays",
     "vote_correlation",
 ]
 
@@ -109,7 +109,7 @@ class Vectors:
         return "; ".join(filter(None, (f"{self.kind}, {self.shape}", self.why)))
 
 
-def taken(inputs: Any, rows: Any) -> Any:
+def rows_of_arrays(inputs: Any, rows: Any) -> Any:
     """Return selected items of an array or of a dict of arrays."""
     if isinstance(inputs, dict):
         return {name: part[rows] for name, part in inputs.items()}

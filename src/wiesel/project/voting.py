@@ -28,7 +28,7 @@ from wiesel.project.settings import ONE_LABEL, SEVERAL_LABELS, SPANS, Project
 from wiesel.spans import Documents, TokenVotes, apply_span_lfs, load_span_lfs
 from wiesel.votes import VoteMatrix
 
-__all__ = ["VotesBySplit", "cast_enabled", "cast_votes", "load_project_lfs"]
+__all__ = ["VotesBySplit", "cast_enabled", "cast_votes", "load_project_lfs", "votes_of_nobody"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ def _cast(
     project: Project, state: LFState, splits: Mapping[str, Any], labels: Any, cache: Path
 ) -> VotesBySplit:
     if not state.voting:
-        nobody = {name: _nobody(split, labels) for name, split in splits.items()}
+        nobody = {name: votes_of_nobody(split, labels) for name, split in splits.items()}
         return VotesBySplit(nobody, state=state)
     log = FailureLog()
     kept = VoteCache(cache / "lf_votes.sqlite")
@@ -162,7 +162,7 @@ def _first(split: Split | Documents) -> Split | Documents:
     return Split(split.rows.head(1), split.gold[:1])
 
 
-def _nobody(split: Any, labels: Any) -> Any:
+def votes_of_nobody(split: Any, labels: Any) -> Any:
     """Return votes in which the only voter never votes."""
     names = ["nobody"]
     if isinstance(split, Documents):

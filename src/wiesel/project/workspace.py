@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.aggregate import Aggregation, aggregate
+from wiesel.aggregate import Aggregation
 from wiesel.analysis import Table, summarize
-from wiesel.analysis.finding import finding_frame
+from wiesel.analysis.findings import finding_frame
 from wiesel.errors import FeatureError
 from wiesel.evaluation import evaluate_proba
 from wiesel.evaluation.intervals import paired_interval
@@ -40,11 +40,17 @@ from wiesel.guidance.labeling_order import reading_disagreement
 from wiesel.guidance.lf_preview import RuleEffect, with_voter
 from wiesel.guidance.row_map import RowMap, map_rows
 from wiesel.guidance.suggesting import text_column_of
-from wiesel.io import FilePath, Split, explained, read_rows
+from wiesel.guidance.terms import distinctive_terms
+from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.function import LabelRule
 from wiesel.lfs.text_rules import Keywords
-from wiesel.project.insights import evidence_of_rules, project_findings
+from wiesel.progress import listening
+from wiesel.project.insights import (
+    aggregated_answers,
+    evidence_of_rules,
+    project_findings,
+)
 from wiesel.project.kept_values import KeptValues
 from wiesel.project.labels import answers_for, label_store, labeled_gold
 from wiesel.project.lf_set import LFEntry, LFSet
@@ -85,8 +91,10 @@ class Workspace(KeptValues):
     unchanging = _OF_ROWS_ALONE
     has_preview: ClassVar[bool] = True
     """Whether a linear model previews the end model, once there are votes."""
-    has_map: ClassVar[bool] = True
-    """Whether a map shows a class for each row."""
+    doing = ""
+    """How far the slow work on features is, in words."""
+    sampled = ""
+    """Which rows previews, suggestions and the map are made from, unless from all."""
 
     def __init__(self, project: Project | FilePath) -> None:
         self.project = project if isinstance(project, Project) else read_project(project)
@@ -134,7 +142,7 @@ class Workspace(KeptValues):
     @property
     def crowd(self) -> Aggregation:
         """The aggregated answers of people; labels that were made here calibrate confidences."""
-        return self._keep("crowd", self._crowd)
+        return self._keep("crowd", lambda: aggregated_answers(self, self._labels_of_people()))
 
     @property
     def votes(self) -> Any:
@@ -171,9 +179,16 @@ class Workspace(KeptValues):
     @property
     def vectors(self) -> Any:
         """The end-model inputs of every split; computed once and cached on disk."""
-        return self._keep(
-            "vectors", lambda: make_vectors(self.project, self.splits, self._cache_folder())
-        )
+        return self._keep("vectors", self._vectors)
+
+    def _vectors(self) -> Any:
+        with listening(self._hear):
+            found = make_vectors(self.project, self.splits, self._cache_folder())
+        self._hear("")
+        return found
+
+    def _hear(self, text: str) -> None:
+        self.doing = text
 
     @property
     def index(self) -> TermIndex | None:
@@ -184,6 +199,11 @@ class Workspace(KeptValues):
         return self._keep(
             "index", lambda: TermIndex.of(self.train.rows[column].fill_null("").to_list())
         )
+
+    def typical_words(self, rows: Any, n: int, least_lift: float) -> list[str]:
+        """Return the words that distinguish some training rows from all others."""
+        index = self.index
+        return [] if index is None else distinctive_terms(index, rows, n, least_lift=least_lift)
 
     @property
     def map(self) -> RowMap:
@@ -472,7 +492,7 @@ class Workspace(KeptValues):
     def _estimated(self, preview: EndPreview) -> tuple[npt.NDArray[np.float64], Gold]:
         """Return the preview's predictions and the gold of dev rows and of random labeled rows."""
         proba = [preview.proba]
-        gold = [self._given("evaluate")]
+        gold = [self._labels_of_people("evaluate")]
         dev = self.splits.get("dev")
         if dev is not None and self.features is not None:
             proba.append(preview.predict_proba(self.vectors.by_split["dev"]))
@@ -499,40 +519,22 @@ class Workspace(KeptValues):
         """Return the rows of all splits as labeling functions read them."""
         return self.splits
 
-    def _given(self, purpose: str | None = None) -> Any:
+    def _labels_of_people(self, purpose: str | None = None) -> Any:
         """Return the labels that people gave to the training rows, for one purpose or for all."""
         return labeled_gold(self.project, self.train, self.labels, purpose)
 
-    def _crowd(self) -> Aggregation:
-        settings = self.project.votes
-        path = self.project.path(str(settings.answers))
-        known = self._given()
-        names = {
-            str(self.train.ids[int(row)]): self.labels.names[known[row]]
-            for row in np.flatnonzero((known != ABSTAIN) & self.votes.covered)
-        }
-        with explained(path):
-            return aggregate(
-                read_rows(path),
-                item=settings.item,
-                worker=settings.voter,
-                label=settings.label,
-                labels=self.labels,
-                gold=names or None,
-            )
-
     def _gold(self) -> Any:
-        given = self._given()
+        given = self._labels_of_people()
         if (self.train.gold != ABSTAIN).all():
             return given  # the truth of a data set, which nobody has at work
         return as_indices(np.where(given != ABSTAIN, given, self.train.gold))
 
     def _labeled(self) -> npt.NDArray[np.bool_]:
-        return self.answers.known(self._given())
+        return self.answers.known(self._labels_of_people())
 
     def _learning_gold(self) -> Any:
         """Return the labels for training, without those for evaluation."""
-        return self._given("learn")
+        return self._labels_of_people("learn")
 
     def _preview(self) -> EndPreview | None:
         features, gold = self.features, self._learning_gold()
@@ -581,7 +583,10 @@ def open_workspace(project: Project | FilePath) -> Workspace:
         from wiesel.project.label_set_space import LabelSetSpace
 
         return LabelSetSpace(found)
-    return Workspace(found)
+    from wiesel.project.large_space import MANY_ROWS, LargeSpace
+
+    opened = Workspace(found)
+    return LargeSpace(opened) if len(opened.train) > MANY_ROWS else opened
 
 
 def _first_word(rule: LabelRule) -> str:

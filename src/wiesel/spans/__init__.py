@@ -13,10 +13,12 @@ from wiesel.spans.formats import (
     read_doccano,
     read_documents,
     read_label_studio,
+    write_argilla,
     write_conll,
     write_docbin,
     write_doccano,
     write_label_studio,
+    write_prodigy,
 )
 from wiesel.spans.functions import SpanFunction, span_function
 from wiesel.spans.hidden_markov import HiddenMarkov
@@ -85,8 +87,10 @@ __all__ = [
     "token_soft_labels",
     "tokenize",
     "voter_table",
+    "write_argilla",
     "write_conll",
     "write_docbin",
     "write_doccano",
     "write_label_studio",
+    "write_prodigy",
 ]

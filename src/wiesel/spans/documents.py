@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import DataError
+from wiesel.errors import DataError, as_list
+from wiesel.scikit_learn import require_model
 from wiesel.spans.tags import Runs, Span, SpanLabels, legal_tags, runs_of_tags, tags_of_runs
 from wiesel.tables import as_frame, index_ids, require_columns
 from wiesel.vote_entries import Rows, item_ids, row_indices
@@ -189,7 +190,11 @@ class Documents:
     @classmethod
     def from_words(cls, sentences: Iterable[Sequence[str]], ids: Any = None) -> "Documents":
         """Use texts that are already tokenized: the words are joined by single spaces."""
-        kept = [list(words) for words in sentences]
+        kept = as_list(sentences, "Tokenized texts", "[['Ada', 'wrote'], ['so']]")
+        for number, words in enumerate(kept):
+            kept[number] = as_list(words, f"The words of text {number}", "['Ada', 'wrote']")
+            if not all(isinstance(word, str) for word in kept[number]):
+                raise DataError(f"The words of text {number} are not all strings: {words!r:.60}.")
         offsets = []
         for words in kept:
             ends = np.cumsum([len(word) + 1 for word in words]) - 1 if words else np.empty(0, int)
@@ -203,7 +208,7 @@ class Documents:
     ) -> "Documents":
         """Use the texts of a table's column; `id` names the column of ids."""
         frame = as_frame(table)
-        require_columns(frame, (text, *([id] if id else [])), "of the documents")
+        require_columns(frame, (text, *([] if id is None else [id])), "of the documents")
         ids = index_ids(table) if id is None else frame[id]
         return cls.from_texts(frame[text].to_list(), ids, tokenizer)
 
@@ -409,6 +414,10 @@ def token_soft_labels(label_model: Any, votes: "TokenVotes") -> npt.NDArray[np.f
 
     A label model of independent items labels token by token; tokens without votes are outside.
     """
+    from wiesel.spans.votes import check_token_votes
+
+    require_model(label_model, "label_model")
+    check_token_votes(votes, "token_soft_labels")
     if reads_sequences(label_model):
         proba: npt.NDArray[np.float64] = label_model.predict_proba(votes)
         return proba

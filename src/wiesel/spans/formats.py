@@ -14,6 +14,7 @@ from wiesel.io.annotation.label_studio import is_label_studio, prediction_task
 from wiesel.io.files import read_text
 from wiesel.io.lenient import as_written_by, json_records
 from wiesel.spans.documents import Documents
+from wiesel.spans.reading import span_lists
 from wiesel.spans.tags import OUTSIDE, Span, SpanLabels
 
 __all__ = [
@@ -25,10 +26,12 @@ __all__ = [
     "read_doccano",
     "read_documents",
     "read_label_studio",
+    "write_argilla",
     "write_conll",
     "write_docbin",
     "write_doccano",
     "write_label_studio",
+    "write_prodigy",
 ]
 
 _AS_BIO = {"S-": "B-", "U-": "B-", "E-": "I-", "L-": "I-"}
@@ -105,6 +108,7 @@ def write_conll(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]
     >>> write_conll(Documents.from_texts(["Ada wrote"]), [[(0, 3, "PER")]])
     'Ada B-PER\nwrote O\n'
     """
+    spans = span_lists(spans, documents)
     names = list(dict.fromkeys(span[2] for own in spans for span in own)) or ["X"]
     labels = SpanLabels(tuple(names))
     for name in names:
@@ -154,7 +158,7 @@ def write_doccano(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]
     '{"id": "a", "text": "Ada", "label": [[0, 3, "PER"]]}\n'
     """
     lines = []
-    for document, own in zip(documents, spans, strict=True):
+    for document, own in zip(documents, span_lists(spans, documents), strict=True):
         listed = [[int(start), int(end), label] for start, end, label, *_ in own]
         row = {"id": document.id, "text": document.text, "label": listed}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
@@ -220,7 +224,7 @@ def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any,
     The score of a region is the confidence of its span, if it has one.
     """
     tasks = []
-    for document, own in zip(documents, spans, strict=True):
+    for document, own in zip(documents, span_lists(spans, documents), strict=True):
         result: list[dict[str, Any]] = [
             {
                 "id": f"span{number}",
@@ -241,6 +245,47 @@ def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any,
                 mark["score"] = float(span[3])
         tasks.append(prediction_task(document.id, {"text": document.text}, result, "wiesel"))
     return json.dumps(tasks, ensure_ascii=False, indent=1)
+
+
+def write_prodigy(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
+    r"""Return documents and spans as JSONL that `prodigy db-in` imports for spans.manual.
+
+    >>> print(write_prodigy(Documents.from_texts(["Ada"]), [[(0, 3, "PER")]]), end="")
+    {"text": "Ada", "spans": [{"start": 0, "end": 3, "label": "PER"}], "meta": {"id": 0}, \
+"answer": "accept", "_view_id": "spans_manual"}
+    """
+    lines = []
+    for document, own in zip(documents, spans, strict=True):
+        row = {"text": document.text, "spans": _marks(own), "meta": {"id": document.id}}
+        row |= {"answer": "accept", "_view_id": "spans_manual"}
+        lines.append(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+    return "".join(lines)
+
+
+def write_argilla(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
+    """Return documents and spans as records with a suggestion for a span question `label`.
+
+    >>> print(write_argilla(Documents.from_texts(["Ada"]), [[(0, 3, "PER")]]))
+    [{"id": "0", "fields": {"text": "Ada"}, "metadata": {}, "suggestions": {"label": {"value": \
+[{"start": 0, "end": 3, "label": "PER"}], "score": null, "agent": "wiesel"}}, "responses": {}, \
+"vectors": {}}]
+    """
+    records = []
+    for document, own in zip(documents, spans, strict=True):
+        suggestion = {"value": _marks(own), "score": None, "agent": "wiesel"}
+        record = {"id": str(document.id), "fields": {"text": document.text}, "metadata": {}}
+        records.append(
+            record | {"suggestions": {"label": suggestion}, "responses": {}, "vectors": {}}
+        )
+    return json.dumps(records, ensure_ascii=False)
+
+
+def _marks(spans: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    names = ("start", "end", "label")
+    return [
+        dict(zip(names, (int(start), int(end), label), strict=True))
+        for start, end, label, *_ in spans
+    ]
 
 
 def _span(start: Any, end: Any, label: Any) -> Span:
@@ -399,4 +444,6 @@ _WRITERS: dict[str, Callable[[Documents, Sequence[Sequence[Span]]], str | bytes]
     "label_studio": write_label_studio,
     "conll": write_conll,
     "docbin": write_docbin,
+    "prodigy": write_prodigy,
+    "argilla": write_argilla,
 }

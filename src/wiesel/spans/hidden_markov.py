@@ -209,6 +209,9 @@ class HiddenMarkov(LabelModel):
                 raise SavedModelError(f"The stored {name} is not an array of the shape {shape}.")
             if not (value >= 0).all() or not np.allclose(value.sum(axis=-1), 1):
                 raise SavedModelError(f"The rows of the stored {name} are not probabilities.")
+        share = getattr(self, "marked_outside_", 0.0)  # version 0.1 did not have it
+        if isinstance(share, bool) or not isinstance(share, float) or not 0 <= share <= 1:
+            raise SavedModelError(f"The stored marked_outside_ is no probability: {share!r:.60}.")
 
     def check_options(self) -> None:
         """Refuse invalid options."""

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from wiesel.errors import DataError
-from wiesel.spans.reading import runs_of_spans
+from wiesel.errors import DataError, as_list
+from wiesel.spans.reading import runs_of_spans, span_lists
 from wiesel.spans.tags import OUTSIDE, Span
-from wiesel.spans.votes import TokenVotes
-from wiesel.tables import in_order_of
+from wiesel.spans.votes import TokenVotes, check_token_votes
 
 __all__ = ["MarkedText", "SpanExplanation", "explain_spans", "spans_page"]
 
@@ -96,16 +95,11 @@ def explain_spans(
     votes: TokenVotes, spans: Sequence[Sequence[tuple[Any, ...]]]
 ) -> list[MarkedText]:
     """Return every document with its spans marked, and who voted for and against each of them."""
+    check_token_votes(votes, "explain_spans")
     documents, labels = votes.documents, votes.labels
-    spans = list(in_order_of(documents, spans, "spans", "documents"))
-    if len(spans) != len(documents):
-        raise DataError(
-            f"There are spans of {len(spans)} documents, and {len(documents)} documents."
-        )
     by_voter = [votes.spans(voter) for voter in votes.voters]
     marked = []
-    for number, own in enumerate(spans):
-        found = [Span(*span) for span in own]
+    for number, found in enumerate(span_lists(spans, documents)):
         # Every span once, even if several voters marked it.
         voted = {span for each in by_voter for span in each[number]}
         others = _apart_from(found, voted)
@@ -165,7 +159,13 @@ def _explained(votes: TokenVotes, span: Span, text: str, tokens: slice) -> SpanE
 def spans_page(marked: Sequence[MarkedText], title: str = "Spans") -> str:
     """Return documents with marked spans as one self-contained HTML page."""
     counts: dict[str, int] = {}
+    marked = as_list(marked, "Marked texts", "explain_spans(votes, spans)")
     for document in marked:
+        if not isinstance(document, MarkedText):
+            raise DataError(
+                "Marked texts come from explain_spans(votes, spans); one is "
+                f"{type(document).__name__}."
+            )
         for each in document.spans:
             counts[each.span.label] = counts.get(each.span.label, 0) + 1
     rows = "".join(

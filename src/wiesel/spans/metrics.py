@@ -10,13 +10,12 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis.table import Table, count, percent, text
-from wiesel.errors import DataError
 from wiesel.evaluation import Score, percentile_interval
 from wiesel.evaluation.comparison import f1_parts
 from wiesel.spans.documents import Documents
+from wiesel.spans.reading import span_lists
 from wiesel.spans.tags import SpanLabels
-from wiesel.spans.votes import TokenVotes
-from wiesel.tables import in_order_of
+from wiesel.spans.votes import TokenVotes, check_token_votes
 
 __all__ = ["SpanFigures", "SpanReport", "evaluate_spans", "voter_table"]
 
@@ -90,13 +89,8 @@ def evaluate_spans(
     (0.5, 1.0, 0.8)
     """
     space = SpanLabels.of(labels)
-    gold = list(in_order_of(documents, gold, "gold", "documents"))
-    predicted = list(in_order_of(documents, predicted, "predicted", "documents"))
-    for what, spans in (("gold", gold), ("predicted", predicted)):
-        if len(spans) != len(documents):
-            raise DataError(
-                f"There are {what} spans of {len(spans)} documents, and {len(documents)} documents."
-            )
+    gold = span_lists(gold, documents, "gold spans")
+    predicted = span_lists(predicted, documents, "predicted spans")
     right = documents.tags_of(gold, space) == documents.tags_of(predicted, space, "predicted")
     accuracy = float(right.mean()) if len(right) else float("nan")
     wanted = [_by_label(spans, space) for spans in gold]
@@ -195,6 +189,8 @@ def voter_table(
     ────────────────────────────────────────────────────────────
      names       2           1        2           0      50.0 %
     """
+    check_token_votes(votes, "voter_table")
+    gold = None if gold is None else span_lists(gold, votes.documents, "gold spans")
     disagree = (votes.votes.counts() > 0).sum(axis=1) > 1
     rows = []
     for voter in votes.voters:

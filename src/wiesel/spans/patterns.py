@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import LabelingFunctionError, ParameterError
+from wiesel.errors import LabelingFunctionError, ParameterError, as_list
 from wiesel.io import FilePath, existing_file
 from wiesel.lfs.function import LabelingFunction, slug
 from wiesel.lfs.loading import module_functions, voting_and_off
@@ -109,8 +109,11 @@ def gazetteer(
     >>> [span[:2] for span in cities("From NEW  YORK to Bath, and no bath.")]
     [(5, 14), (18, 22)]
     """
-    given = (entries,) if isinstance(entries, str) else tuple(dict.fromkeys(entries))
-    return Gazetteer(label, given, case, name, exhaustive)
+    given = [entries] if isinstance(entries, str) else as_list(entries, "Names", "['Ada', 'Bob']")
+    for entry in given:
+        if not isinstance(entry, str):
+            raise ParameterError(f"Names are non-empty strings; got {entry!r:.60}.")
+    return Gazetteer(label, tuple(dict.fromkeys(given)), case, name, exhaustive)
 
 
 class _Tree(NamedTuple):

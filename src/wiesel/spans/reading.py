@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import VoteError, listed, suggest
-from wiesel.spans.tags import Runs
+from wiesel.errors import DataError, VoteError, as_list, listed, suggest
+from wiesel.spans.tags import Runs, Span
 from wiesel.tables import in_order_of
 
 if TYPE_CHECKING:
     from wiesel.spans.documents import Documents
 
-__all__ = ["runs_of_spans", "without_overlaps"]
+__all__ = ["runs_of_spans", "span_lists", "without_overlaps"]
 
 
 def runs_of_spans(
@@ -49,6 +49,32 @@ def runs_of_spans(
             "a span holds more than white space."
         )
     return Runs(first, last, label)
+
+
+def span_lists(spans: Any, documents: "Documents", what: str = "spans") -> list[list[Span]]:
+    """Return the spans of every document; refuse anything but lists of (start, end, label)."""
+    if not hasattr(documents, "tags_of"):
+        raise DataError(
+            "The documents must be Documents, such as Documents.from_texts(texts); got "
+            f"{type(documents).__name__}."
+        )
+    spans = in_order_of(documents, spans, what, "documents")
+    found = as_list(spans, f"The {what}", "[[(0, 3, 'PER')], []], a list for each document,")
+    if len(found) != len(documents):
+        raise DataError(
+            f"There are {what} of {len(found)} documents, and {len(documents)} documents."
+        )
+    try:
+        kept = [[Span(*span) for span in own] for own in found]
+        is_right = all(isinstance(span.label, str) for own in kept for span in own)
+    except TypeError:
+        is_right = False
+    if not is_right:
+        raise DataError(
+            f"The {what} of each document are a list of (start, end, label), such as "
+            f"[(0, 3, 'PER')]; got {found[:2]!r:.100}."
+        )
+    return kept
 
 
 def _listed_spans(spans: Any, who: str, document: object) -> list[Any]:

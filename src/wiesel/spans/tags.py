@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import DataError, ParameterError, listed, suggest
+from wiesel.errors import DataError, ParameterError, as_list, listed, suggest
 from wiesel.labels import LabelSpace
 
 __all__ = ["OUTSIDE", "Span", "SpanLabels", "legal_tags", "runs_of_tags", "tags_of_runs"]
@@ -66,8 +66,10 @@ class SpanLabels:
         """Return the labels of a sequence of names; `O` among them is implied and left out."""
         if isinstance(labels, SpanLabels):
             return labels
-        names = (labels,) if isinstance(labels, str) else tuple(labels)
-        return cls(tuple(name for name in names if name != OUTSIDE))
+        if isinstance(labels, str):
+            return cls((labels,))
+        names = as_list(labels, "Labels of spans", "['PER', 'LOC']", ParameterError)
+        return cls(tuple(name for name in names if not isinstance(name, str) or name != OUTSIDE))
 
     @classmethod
     def of_tags(cls, tags: LabelSpace) -> "SpanLabels":

@@ -162,7 +162,7 @@ class MultiLabelValidation(Validation):
         return Validation(self.inputs, gold[gold >= 0], 2)
 
     @property
-    def labels_given(self) -> Presence:
+    def gold_array(self) -> Presence:
         """The gold labels of all items: (n_items, n_labels)."""
         return self.presence
 

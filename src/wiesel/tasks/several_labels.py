@@ -84,7 +84,7 @@ class SeveralLabelsTask(Task):
 
     def used(self, inputs: Inputs, votes: MultiLabelVotes) -> npt.NDArray[np.bool_]:
         """Return whether some label of an item enters the loss."""
-        return np.asarray(_known(votes).any(axis=1))
+        return np.asarray(_trained_cells(votes).any(axis=1))
 
     def copies(self, votes: MultiLabelVotes) -> dict[str, dict[str, str]]:
         """Return each copy and its original for each label; on another label they may differ.
@@ -306,7 +306,7 @@ class SeveralLabelsTask(Task):
             raise ParameterError(
                 f"The loss {loss!r} is for one label for each item; with several, leave it out."
             )
-        return SoftPresenceObjective(network, targets, _known(votes), _one_sided(votes))
+        return SoftPresenceObjective(network, targets, _trained_cells(votes), _one_sided(votes))
 
     def gold_objective(
         self, network: nn.Module, gold: Any, unsure: float, left_out: Any = None
@@ -493,7 +493,7 @@ def _one_sided(votes: MultiLabelVotes) -> npt.NDArray[np.bool_]:
     return np.array([way != "both" for way in votes.directions.values()])
 
 
-def _known(votes: MultiLabelVotes) -> npt.NDArray[np.bool_]:
+def _trained_cells(votes: MultiLabelVotes) -> npt.NDArray[np.bool_]:
     """(n_items, n_labels): what enters the loss; for one-sided labels, all items do."""
     return votes.covered | _one_sided(votes)
 

@@ -53,6 +53,10 @@ from wiesel.votes import VoteMatrix
 __all__ = ["SpanValidation", "SpansTask", "TokenLogits", "tokens_of"]
 
 _ARRAYS = "label_model.safetensors"
+_DOUBT = 0.05
+"""The least P(tag) of a tagger and of votes where they are combined."""
+_OUTSIDE = 0.5
+"""What `O` counts there. `experiments/decisions.md` has the figures of both."""
 
 
 class SpansTask(Task):
@@ -341,6 +345,17 @@ class SpansTask(Task):
     def proba(self, logits: Tensor, calibration: Array | None) -> Array:
         """Return P(tag): (n_tokens, n_tags)."""
         return proba_of(logits) if len(logits) else np.empty((0, self.n_classes))
+
+    def with_votes(self, proba: Array, soft_labels: Array) -> Array:
+        """Return P(tag) from a tagger and from the votes on the same tokens.
+
+        It is the geometric mean, in which neither is quite certain: where they differ, the less
+        certain one gives way. `O` counts half, because both miss more spans than they invent.
+        """
+        doubted = np.maximum(proba, _DOUBT) * np.maximum(soft_labels, _DOUBT)
+        found: Array = np.sqrt(doubted)
+        found[:, 0] *= _OUTSIDE
+        return found / found.sum(axis=1, keepdims=True)
 
     def decide(self, proba: Array, threshold: Any, items: Any = None) -> list[list[Span]]:
         """Return the spans of every document, with their confidence."""

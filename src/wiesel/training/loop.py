@@ -89,7 +89,7 @@ class Validation:
         return "auc" if two_classes else "accuracy"
 
     @property
-    def labels_given(self) -> npt.NDArray[np.int64]:
+    def gold_array(self) -> npt.NDArray[np.int64]:
         """The gold labels as one array, of any shape."""
         return self.gold
 
@@ -309,7 +309,7 @@ class TrainingState:
 
     def resumed(self, fingerprint: str) -> Self:
         """Continue from the checkpoint, if there is one."""
-        found = self._found(fingerprint)
+        found = self._stored_checkpoint(fingerprint)
         if found is None:
             return self
         self.objective.load_state_dict(found.weights)
@@ -324,7 +324,7 @@ class TrainingState:
             self.streams.set_states(found.random_states)
         return self
 
-    def _found(self, fingerprint: str) -> Checkpoint | None:
+    def _stored_checkpoint(self, fingerprint: str) -> Checkpoint | None:
         path = self.options.checkpoint
         return read_checkpoint(path, fingerprint) if path else None
 

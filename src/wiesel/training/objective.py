@@ -308,6 +308,11 @@ class TrainOptions:
 
 def resolve_device(name: str) -> torch.device:
     """Return the torch device with this name; `auto` is the first accelerator, or the CPU."""
+    if not isinstance(name, (str, int, torch.device)):
+        raise ParameterError(
+            f"device must be 'auto', 'cpu' or a device of torch; got {type(name).__name__}.",
+            option="device",
+        )
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -148,13 +148,13 @@ class PartStreams(RandomStreams):
 
     def uniform(self, *size: int) -> Tensor:
         """Return this worker's part of numbers from [0, 1): (members, *size), items first."""
-        return self._own(super().uniform(self._worker.n_items, *size[1:]))
+        return self._of_worker(super().uniform(self._worker.n_items, *size[1:]))
 
     def bernoulli(self, p: float, *size: int) -> Tensor:
         """Return this worker's part of ones with probability `p`, else zeros: (members, *size)."""
-        return self._own(super().bernoulli(p, self._worker.n_items, *size[1:]))
+        return self._of_worker(super().bernoulli(p, self._worker.n_items, *size[1:]))
 
-    def _own(self, numbers: Tensor) -> Tensor:
+    def _of_worker(self, numbers: Tensor) -> Tensor:
         return numbers[:, self._worker.start : self._worker.stop]
 
 
@@ -213,7 +213,7 @@ class PartState(TrainingState):
     def finish_epoch(self, finish: Callable[[list[Record]], None], records: list[Record]) -> None:
         """Call `finish` on the leading worker only, and copy its results to all workers."""
 
-        def found() -> bytes:
+        def finished() -> bytes:
             interrupted = False
             try:
                 finish(records)
@@ -222,7 +222,7 @@ class PartState(TrainingState):
             # Only the leader keeps the best weights.
             return json.dumps([[described(m.progress) for m in self.members], interrupted]).encode()
 
-        progress, interrupted = json.loads(self.worker.from_leader(found))
+        progress, interrupted = json.loads(self.worker.from_leader(finished))
         if not self.worker.leads:
             for member, its in zip(self.members, progress_of(progress), strict=True):
                 member.progress = its
@@ -232,7 +232,7 @@ class PartState(TrainingState):
         if interrupted:
             raise KeyboardInterrupt
 
-    def _found(self, fingerprint: str) -> Checkpoint | None:
+    def _stored_checkpoint(self, fingerprint: str) -> Checkpoint | None:
         """The leader's checkpoint: other machines may have an older file, or none."""
         path = self.options.checkpoint
         if path is None:

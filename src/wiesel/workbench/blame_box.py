@@ -9,6 +9,7 @@ from nicegui import ui
 from wiesel.guidance import Blame
 from wiesel.lfs.function import LabelRule
 from wiesel.lfs.text_rules import Keywords, Regex
+from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, table
 from wiesel.workbench.lf_maker import LFMaker
@@ -17,6 +18,10 @@ from wiesel.workbench.texts import cut, percent, words
 
 __all__ = ["BlameBox"]
 
+_NOBODY = {
+    "predicted": "No span function marks anything here: the tagger learned it from other texts.",
+    "missed": "No span function marks anything here: a rule is missing.",
+}
 _LISTED = 8
 
 
@@ -51,7 +56,7 @@ class BlameBox:
         self.place.clear()
         if self.found is None:
             return
-        names = self.desk.space.labels
+        names = self.found.data[1].labels
         with self.place:
             share = self.found.proba[names.index(label)]
             words(f"A linear model on the same votes gives {cut(label, 40)} {percent(share)}.")
@@ -65,6 +70,34 @@ class BlameBox:
             self.replayed = words("", "blame-replayed")
             words("Most influential rows", "w-h3", tag="h3")
             self._neighbors(self.found)
+
+    async def show_spans(
+        self, split: str, place: int, wrong: list[tuple[str, tuple[int, int, str]]]
+    ) -> None:
+        """Show which span functions mark the places of wrong spans: predicted ones, and missed."""
+        space: Any = self.desk.space
+        voted = await work(space.spans_on, split, place)
+        self.bucket = None
+        self.place.clear()
+        if voted is None:
+            return
+        text = space.documents[split].texts[place]
+        with self.place:
+            for told, (start, end, label) in wrong:
+                heading = f"“{cut(text[start:end], 60)}” as {cut(label, 30)}: {told}"
+                words(heading, "w-h3", "blame-span", tag="h3")
+                there = [(name, span) for name, span in voted if span[0] < end and start < span[1]]
+                if not there:
+                    words(_NOBODY[told], "w-faint")
+                for name, span in there:
+                    with ui.element("div").classes("w-row"):
+                        chip(self.desk, span[2])
+                        words(f"{cut(name, 40)}: {cut(text[span[0] : span[1]], 60)}")
+                        self._mends(name)
+            write = partial(self._write, split, place, wrong[0][1][2] if wrong else "")
+            button = ui.button("Write the missing rule", on_click=write)
+            button.props("outline dense no-caps").classes("blame-write")
+            self.replayed = words("", "blame-replayed")
 
     def _voters(self, found: Blame) -> None:
         with table(("voter", False), ("vote", False), ("push", True), ("", False)):
@@ -127,13 +160,16 @@ class BlameBox:
 
     def _right_now(self) -> int | None:
         """Return how many errors of this kind the preview gets right; None if there is none."""
-        preview, space = self.desk.space.preview, self.desk.space
-        if self.bucket is None or preview is None:
+        if self.bucket is None:
             return None
         split, rows, right = self.bucket
-        known = split == "train"
-        proba = preview.proba if known else preview.predict_proba(space.vectors.by_split[split])
-        return int((proba[rows].argmax(axis=1) == space.labels.index(right)).sum())
+        found = self.desk.space.previewed(split)
+        if found is None:
+            return None
+        predicted = [dict(own.predicted) for own in self.desk.space.marks(split, rows, found)]
+        if right in self.desk.space.labels:
+            return sum(right in own for own in predicted)
+        return sum(right.removeprefix("not ") not in own for own in predicted)  # of several labels
 
     async def _replay(self, before: int | None) -> None:
         """Show what became of the errors of this kind, in the preview."""
@@ -151,10 +187,13 @@ class BlameBox:
         if found is None:
             return
         self.left_out ^= {voter}
+        if self.left_out >= set(found.voters.frame["voter"]):
+            self.effect.set_text("Without all of them, there is nothing left to learn from.")
+            return
         proba = await work(found.without, sorted(self.left_out))
         if proba is None:
             return
-        place = self.desk.space.labels.index(found.label)
+        place = found.data[1].labels.index(found.label)
         self.effect.set_text(
             f"Without {', '.join(sorted(self.left_out)) or 'nobody'}: {cut(found.label, 40)} "
             f"{percent(proba[place])} instead of {percent(found.proba[place])}."

@@ -55,6 +55,8 @@ class DataPage:
         """The same for what to look at next."""
         self.shown: tuple[str, list[tuple[Any, ...]]] = ("", [])
         """The split and the cells of the table."""
+        self.doing: Any = None
+        """What shows how far slow work is; None if there is none."""
         self.source = ""
         """The model whose predictions are shown."""
         self.rows: Any = np.arange(len(desk.space.splits[self.split]))
@@ -84,6 +86,8 @@ class DataPage:
                         words("Looking …", "w-faint")
         self._show_rows(self._texts())
         ui.timer(0.01, self._refresh_all, once=True)
+        if not self.desk.is_ready:
+            ui.timer(1.0, self._tell_doing)
 
     async def _refresh_all(self) -> None:
         await self.refresh()
@@ -185,6 +189,9 @@ class DataPage:
         self.list.classes(remove="w-ready")
         if not self.desk.is_ready:
             self._show_rows(self._texts())
+            early = await work(self._cells, self._on_page(), False, quiet=True)
+            if turn == self.turn and early is not None:
+                self._show_rows(early)
         cells = await work(self._cells, self._on_page())
         if turn != self.turn:
             return  # another page was requested in the meantime
@@ -250,10 +257,10 @@ class DataPage:
     def _column(self) -> str:
         return self.desk.space.text_column or self.desk.space.splits[self.split].rows.columns[0]
 
-    def _cells(self, places: Any) -> list[tuple[Any, ...]]:
+    def _cells(self, places: Any, predict: bool = True) -> list[tuple[Any, ...]]:
         """Return the cells of the table rows: plain text and numbers."""
         texts = self.desk.space.splits[self.split].rows[self._column()]
-        found = self.desk.predictions(self.split)
+        found = self.desk.predictions(self.split) if predict else None
         self.source = "" if found is None else found.source
         rows = [int(place) for place in places]
         marks = self.desk.space.marks(self.split, rows, found)
@@ -264,13 +271,16 @@ class DataPage:
 
     def _show_note(self) -> None:
         self.note.clear()
+        self.doing = None
         n_rows, n_found = len(self.desk.space.splits[self.split]), len(self.rows)
         with self.note:
             words(f"{n_found:,} of {n_rows:,} {self.split} rows", "w-faint", "data-count")
             if not self.desk.is_ready:
-                words("— votes and predictions are being computed …", "w-faint")
+                self.doing = words(self._doing(), "w-faint", "data-doing")
             elif self.source:
+                asked = self.desk.space.sampled if self.source == "preview" and self.filters else ""
                 words(f"— predicted by the {self.source}", "w-faint")
+                words(f"of {asked}" if asked else "", "w-faint")
             if self.chosen is not None:
                 words(f"— {shown(self.title)}", "w-faint")
                 ui.button("show all", on_click=self._all).props("flat dense no-caps")
@@ -287,6 +297,15 @@ class DataPage:
         self.where.set_text(f"page {self.page + 1:,} of {last + 1:,}")
         self.back.set_enabled(self.page > 0)
         self.forward.set_enabled(self.page < last)
+
+    def _doing(self) -> str:
+        doing = self.desk.space.doing
+        return f"— votes and predictions are being computed … {shown(doing)}"
+
+    def _tell_doing(self) -> None:
+        """Show how far the slow work is, while it lasts."""
+        if self.doing is not None and not self.desk.is_ready:
+            self.doing.set_text(self._doing())
 
     async def _all(self) -> None:
         self.chosen, self.title, self.number, self.page = None, "", "", 0
@@ -336,7 +355,9 @@ class DataPage:
         if space.votes.n_votes:
             for cluster in space.clusters()[:5]:
                 name = ", ".join(cluster.words[:4]) or "no typical words"
-                found.append((cut(name, 60), cluster.rows, f"{len(cluster):,} rows without a vote"))
+                hint = f"{len(cluster):,} rows without a vote"
+                among = f", among {space.sampled}" if space.sampled else ""
+                found.append((cut(name, 60), cluster.rows, hint + among))
             disputed = space.disputed(_DISPUTED)
             if len(disputed):
                 hint = f"the {len(disputed)} most disputed rows"

@@ -30,7 +30,7 @@ Made = TypeVar("Made")
 
 _COUNTED = 20
 """The steps are not counted further."""
-_MOMENT = 3.0
+_WARM_UP_SECONDS = 3.0
 """Seconds before values that pages may need are computed in advance."""
 
 
@@ -41,6 +41,30 @@ class Selection:
     split: str
     rows: Any
     title: str
+
+
+class Drafts:
+    """Marks in texts that were not saved yet, by person and item, in a file of the project."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._lock = threading.Lock()
+
+    def of(self, person: str) -> dict[str, Any]:
+        """Return the drafts of a person by item; none if the file cannot be read."""
+        own = _json_of(self.file).get(person)
+        return dict(own) if isinstance(own, dict) else {}
+
+    def keep(self, person: str, item: str, draft: dict[str, Any] | None) -> None:
+        """Keep a draft; None drops it."""
+        with self._lock:
+            own = self.of(person)
+            if own.pop(item, None) is None and draft is None:
+                return
+            own |= {} if draft is None else {item: draft}
+            every = _json_of(self.file) | {person: own}
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_json({name: kept for name, kept in every.items() if kept}, self.file)
 
 
 class Desk:
@@ -54,6 +78,7 @@ class Desk:
         self.selections: list[Selection] = []
         self._of_runs: dict[tuple[str, str], Predictions | None] = {}
         self._seen = self._stamps()
+        self.drafts = Drafts(space.project.folder / WORKBENCH_FOLDER / "unsaved_marks.json")
         self.counts = self._counted()
         """How often a new user did each of the first steps; empty before the first."""
 
@@ -75,7 +100,7 @@ class Desk:
 
         It starts after a short delay, because a page opened right away needs the processor first.
         """
-        later = threading.Timer(_MOMENT, self._warm_up)
+        later = threading.Timer(_WARM_UP_SECONDS, self._warm_up)
         later.daemon = True
         later.start()
 
@@ -196,11 +221,7 @@ class Desk:
                 write_json(self.counts, self._steps_file)
 
     def _counted(self) -> dict[str, int]:
-        try:
-            found = json.loads(self._steps_file.read_bytes())
-        except (OSError, ValueError):
-            return {}
-        known = found.items() if isinstance(found, dict) else ()
+        known = _json_of(self._steps_file).items()
         return {str(name): times for name, times in known if isinstance(times, int)}
 
     @property
@@ -210,6 +231,15 @@ class Desk:
     def _stamps(self) -> dict[str, Any]:
         files = self.space.lf_set.files()
         return {str(f): (f.stat().st_mtime_ns, f.stat().st_size) for f in files if f.is_file()}
+
+
+def _json_of(file: Path) -> dict[str, Any]:
+    """Return the object in a file; empty if there is none."""
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 async def work(task: Callable[..., Made], *arguments: Any, quiet: bool = False) -> Made | None:

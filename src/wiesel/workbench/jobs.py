@@ -28,6 +28,8 @@ class Progress:
     """What a run has reported so far."""
 
     stages: list[tuple[str, str]] = field(default_factory=list)
+    within: str = ""
+    """How far slow work inside the stage that comes next is, such as sentence embeddings."""
     epochs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The epoch records of every method and seed, in order."""
     end: str = ""
@@ -106,7 +108,7 @@ class Jobs:
         found = Progress()
         lines = _lines(folder / _PROGRESS)
         for line in lines:
-            _take_in(found, line)
+            _add_line(found, line)
         if not found.end and not is_running and is_kept(folder):
             found.end = "finished"  # by Python code, which writes no progress
         elif not found.end and not is_running and _STOP in lines and not found.epochs:
@@ -138,13 +140,16 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _take_in(found: Progress, line: Mapping[str, Any]) -> None:
+def _add_line(found: Progress, line: Mapping[str, Any]) -> None:
     if "record" in line:
         found.epochs.setdefault(f"{line['method']}, seed {line['seed']}", []).append(
             {**line["record"], "time": line.get("seconds", 0.0)}
         )
     elif "stage" in line:
         found.stages.append((line["stage"], line["text"]))
+        found.within = ""
+    elif "progress" in line:
+        found.within = line["progress"]
     elif "end" in line:
         found.end, found.error = line["end"], line.get("error", "")
 

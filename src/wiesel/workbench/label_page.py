@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 from nicegui import ui
 from nicegui.events import KeyEventArguments
 
@@ -137,13 +138,16 @@ class LabelPage:
         self.person = await stored_person()
         self.name.value = self.person
         await self._show_guidelines()
+        if self.way in _TITLES:
+            await self.load()  # the first row need not wait for the names of the voters
         await work(lambda: self.desk.space.votes, quiet=True)
         ways = self._ways()
         if self.way not in ways:  # anyone can write an address
             self.way = "recommended"
         if self.ways.options != ways:
             self.ways.set_options(ways, value=self.way)
-        await self.load()
+        if not self.waiting:
+            await self.load()
 
     async def _named(self) -> None:
         given = (self.name.value or "").strip()[:40]
@@ -174,7 +178,10 @@ class LabelPage:
             return
         self.seed += 1
         asked, person, n = self.way, self.person, _BATCH + len(self.waiting)
-        found = await work(self.desk.space.to_label, n, asked, person, self.seed)
+        space = self.desk.space
+        # Votes on a million rows may take minutes. Until they are there, rows are drawn at random.
+        way = "random" if space.sampled and not space.has("cast") else asked
+        found = await work(space.to_label, n, way, person, self.seed)
         # Of a million rows, what a model says of all is not computed again for every few labels.
         if self.is_many and (self.proba is None or len(self.desk.space.train) <= _SOON):
             known = await work(self.desk.predictions, "train", quiet=True)
@@ -216,7 +223,8 @@ class LabelPage:
             for name in [n for n in row if n not in ("id", column)]:
                 words(f"{cut(name, 40)}: {cut(row[name])}")
         if self.is_many and self.proba is not None:
-            likely = (-self.proba[request["row"]]).argsort(kind="stable")[:_KEYS]
+            sure = np.nan_to_num(self.proba[request["row"]])  # of a million rows, some are known
+            likely = (-sure).argsort(kind="stable")[:_KEYS]
             keys = [space.labels.names[place] for place in likely]
             if keys != self.keys:
                 self.keys = keys

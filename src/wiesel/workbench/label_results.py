@@ -7,11 +7,13 @@ import numpy as np
 from nicegui import ui
 
 from wiesel.project.label_views import LabelView, splits_of_run
+from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip, span_line
 from wiesel.workbench.desk import work
 from wiesel.workbench.layout import card, empty_state, table
 from wiesel.workbench.results_page import ResultsPage
 from wiesel.workbench.row_view import open_row
+from wiesel.workbench.send_box import SendBox
 from wiesel.workbench.texts import cut, figure_name, percent, words
 
 __all__ = ["LabelResultsPage"]
@@ -71,6 +73,8 @@ class LabelResultsPage(ResultsPage):
                         self._show_labels(view, "f1")
             with ui.element("div").classes("w-stack"):
                 self._show_errors(view)
+                self.blame = BlameBox(self.desk)
+                self.blame.build()
                 self._compare()
                 self._weights(self.runs[self.name])
 
@@ -162,6 +166,7 @@ class LabelResultsPage(ResultsPage):
         if view.proba is None:  # spans are shown in the text
             for title, found in told:
                 span_line(self.desk, text, found, title)
+            self._ask("why?", partial(self._blame_spans, view, place))
             return
         words(cut(text, 240)).props('dir="auto"')
         with ui.element("div").classes("w-row"):
@@ -172,6 +177,38 @@ class LabelResultsPage(ResultsPage):
                     chip(self.desk, name)
                 if not names:
                     words("none")
+            wrong = np.flatnonzero(view.predicted[place] != (view.gold[place] == 1))
+            for k in wrong.tolist():
+                name = cut(view.labels.names[k], 30)
+                self._ask(f"why {name}?", partial(self._why, view, place, k))
+
+    def _ask(self, title: str, show: Any) -> None:
+        """Show a button in a box that opens the row when it is clicked elsewhere."""
+        button = ui.button(title).props("flat dense no-caps").classes("ask-why")
+        button.on("click.stop", show)
+        button.on("keydown.enter.stop", js_handler="() => {}")
+
+    async def _why(self, view: LabelView, place: int, k: int) -> None:
+        """Show what led to a label that is wrong, or to its absence."""
+        name, there = view.labels.names[k], bool(view.predicted[place][k])
+        row = next(each for each in view.per_label() if each.name == name)
+        said, right = (name, f"not {name}") if there else (f"not {name}", name)
+        same = row.invented if there else row.missed
+        await self.blame.show(view.split, place, said, right, same)
+
+    async def _blame_spans(self, view: LabelView, place: int) -> None:
+        """Show who marked what is wrong, and what was missed."""
+        found, right = (
+            {(int(start), int(end), label) for start, end, label, *_ in own}
+            for own in (view.predicted[place], view.gold[place])
+        )
+        wrong = [("predicted", span) for span in sorted(found - right)]
+        wrong += [("missed", span) for span in sorted(right - found)]
+        await self.blame.show_spans(view.split, place, wrong)
+
+    def _send(self) -> None:
+        split = self.split if self.split in self.desk.space.splits else "train"
+        SendBox(self.desk).ask(split, np.arange(len(self.desk.space.splits[split])))
 
     async def _compared(self, place: ui.element, name: str | None) -> None:
         found = None if not name else await work(self._other, name)

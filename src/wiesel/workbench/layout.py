@@ -214,8 +214,6 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
     with ui.header(elevated=False).classes("w-bar").props('role="navigation"'):
         words(desk.space.project.name, "w-name")
         for address, name in PAGES:
-            if address == "/map" and not desk.space.has_map:
-                continue
             tab = link("Crowd" if address == "/lfs" and desk.space.has_crowd else name, address)
             if address == path:
                 tab.props('aria-current="page"')

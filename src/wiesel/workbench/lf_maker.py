@@ -199,6 +199,8 @@ class LFMaker:
             ):
                 if len(rows) or what != "lose their only vote":
                     _rows_button(self.desk, f"{len(rows):,} {what}", rows, title)
+            if self.desk.space.sampled:
+                words(f"among {self.desk.space.sampled}", "w-faint")
 
     async def _add(self, rule: LabelRule) -> None:
         lfs = self.desk.space.lf_set

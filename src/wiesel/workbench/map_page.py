@@ -7,8 +7,8 @@ import numpy as np
 from nicegui import ui
 
 from wiesel.guidance.row_map import RowMap
-from wiesel.guidance.terms import distinctive_terms
 from wiesel.labels import ABSTAIN
+from wiesel.project.settings import ONE_LABEL
 from wiesel.workbench.bulk_labels import BulkLabels
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
@@ -103,7 +103,8 @@ class MapPage:
             if n_shown == n_rows
             else (f"{n_shown:,} of {n_rows:,} rows, drawn at random")
         )
-        self.note.set_text(f"{which}. Draw around points to select their rows.")
+        rarest = "" if self.desk.space.project.task == ONE_LABEL else " Color: its rarest label."
+        self.note.set_text(f"{which}. Draw around points to select their rows.{rarest}")
 
     def _drawn_first(self) -> None:
         if not self.has_lasso:
@@ -114,12 +115,10 @@ class MapPage:
         self.chart.run_chart_method("dispatchAction", _LASSO)
 
     def _laid_out(self) -> tuple[RowMap, list[tuple[RowMap, str]]]:
-        found, index = self.desk.space.map, self.desk.space.index
+        found = self.desk.space.map
         parts = []
         for part in found.neighborhoods():
-            terms = (
-                [] if index is None else distinctive_terms(index, part.rows, 3, least_lift=_LIFT)
-            )
+            terms = self.desk.space.typical_words(part.rows, 3, _LIFT)
             parts.append((part, cut(", ".join(terms) or "no typical words", 40)))
         return found, parts
 
@@ -148,6 +147,8 @@ class MapPage:
     def _classes(self, rows: Any) -> Any:
         """Return the class index by which each row is colored; -1 for none."""
         space = self.desk.space
+        if space.project.task != ONE_LABEL:
+            return self._rarest(rows)
         if self.color == "gold":
             return space.gold[rows]
         if self.color == "votes":
@@ -156,6 +157,17 @@ class MapPage:
             return np.where(counts.sum(axis=1) > 0, most, ABSTAIN)
         found = self.desk.predictions("train")
         return np.full(len(rows), ABSTAIN) if found is None else found.predicted[rows]
+
+    def _rarest(self, rows: Any) -> Any:
+        """Return the rarest of the labels that each row has; -1 for none."""
+        facts = self.desk.facts("train")
+        nothing = np.zeros(facts.gold.shape, dtype=bool)
+        there = {"gold": facts.gold == 1, "predicted": facts.predicted}
+        found = facts.voted("") if self.color == "votes" else there[self.color]
+        found = nothing if found is None else found
+        order = np.argsort(found.sum(axis=0), kind="stable")
+        own = found[rows][:, order]
+        return np.where(own.any(axis=1), order[own.argmax(axis=1)], ABSTAIN)
 
     async def _drawn(self, event: Any) -> None:
         """Select the rows inside the outline that was drawn."""
@@ -177,11 +189,11 @@ class MapPage:
 
     def _facts(self, rows: Any) -> list[Any]:
         space = self.desk.space
-        names, index, column = space.labels.names, space.index, space.text_column
+        names, column = space.labels.names, space.text_column
         classes = self._classes(rows)
         counts = [(names[k], int((classes == k).sum())) for k in np.unique(classes) if k >= 0]
         counts.sort(key=lambda pair: -pair[1])
-        terms = [] if index is None else distinctive_terms(index, rows, _WORDS, least_lift=_LIFT)
+        terms = space.typical_words(rows, _WORDS, _LIFT)
         some = np.random.default_rng(0).permutation(rows)[:_ROWS]
         shown = space.train.ids.cast(str) if column is None else space.train.rows[column]
         return [counts, terms, [(int(row), cut(shown[int(row)], 140)) for row in some]]
@@ -197,8 +209,9 @@ class MapPage:
             with ui.element("div").classes("w-row"):
                 look = ui.button("Look at them", on_click=self._open)
                 look.props("unelevated dense no-caps").classes("map-look")
-                label = ui.button("Label them", on_click=lambda: self.bulk.ask(self.rows))
-                label.props("outline dense no-caps").classes("map-label")
+                if self.desk.space.answers.in_bulk:
+                    label = ui.button("Label them", on_click=lambda: self.bulk.ask(self.rows))
+                    label.props("outline dense no-caps").classes("map-label")
             with ui.element("div"):
                 for name, count in counts[:_MOST_CLASSES]:
                     chip(self.desk, name, f"{count:,} ")

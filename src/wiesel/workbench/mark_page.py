@@ -50,9 +50,23 @@ class MarkPage(LabelPage):
         """Build nothing: the marker has the buttons."""
 
     async def _fetch(self) -> None:
+        begins = not self.waiting
         await super()._fetch()
+        if begins:
+            self._bring_back(await work(self.desk.drafts.of, self.person, quiet=True) or {})
         found = await work(self._proposed, [each["row"] for each in self.waiting], quiet=True)
         self.proposals = found or {}
+
+    def _bring_back(self, drafts: dict[str, Any]) -> None:
+        """Show texts first whose marks were not saved when their page was closed."""
+        for item, draft in drafts.items():
+            place = self.desk.place_of(item)
+            if place is not None:
+                self.marked[item] = draft["marks"]
+                self.waiting = [each for each in self.waiting if str(each["item"]) != item]
+                reason = "marked before, and not saved yet"
+                request = {"item": item, "row": place, "purpose": draft["purpose"]}
+                self.waiting.insert(0, request | {"reason": reason})
 
     def _proposed(self, rows: list[int]) -> dict[str, list[Span]]:
         space = self.desk.space
@@ -76,7 +90,18 @@ class MarkPage(LabelPage):
         marker = Marker(pieces, labels, self.marked.get(item, []), proposal)
         marker.classes("mark-text")
         marker.on("save", lambda event: self._save(item, event.args))
-        marker.on("changed", lambda event: self.marked.update({item: event.args}))
+        marker.on("changed", lambda event: self._changed(item, request["purpose"], event.args))
+
+    async def _changed(self, item: str, purpose: str, marks: list[list[Any]]) -> None:
+        """Keep every mark at once, so that none is lost with the page."""
+        self.marked[item] = marks
+        draft = {"marks": marks, "purpose": purpose}
+        await work(self.desk.drafts.keep, self.person, item, draft if marks else None)
+
+    def _keep(self, item: str, label: str | None, purpose: str) -> bool:
+        is_kept = super()._keep(item, label, purpose)
+        self.desk.drafts.keep(self.person, item, None)
+        return is_kept
 
     async def _save(self, item: str, marks: list[list[Any]]) -> None:
         if self.document is None or not self.waiting or str(self.waiting[0]["item"]) != item:

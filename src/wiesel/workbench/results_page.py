@@ -94,7 +94,6 @@ class ResultsPage:
             ui.button("Download model", on_click=self._download_model).props("flat dense no-caps")
             send = ui.button("Send to an annotation tool", on_click=self._send)
             send.props("flat dense no-caps").classes("send-rows")
-            send.set_visibility(self.desk.space.has_map)  # the tools get a class for each row
         self.place = ui.element("div").classes("results").style("min-height: 400px; width: 100%")
         ui.timer(0.01, self.refresh, once=True)
 

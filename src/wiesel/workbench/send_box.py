@@ -1,5 +1,6 @@
 """Sends rows with predictions or labels to an annotation tool, as a file that it imports."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,13 @@ from nicegui import ui
 from wiesel.errors import DataError
 from wiesel.io import write_predictions
 from wiesel.labels import ABSTAIN
+from wiesel.project.settings import SEVERAL_LABELS, SPANS
+from wiesel.saving import write_file
+from wiesel.spans.formats import annotated_content
+from wiesel.spans.tags import Span
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import heading
+from wiesel.workbench.mark_page import longest
 from wiesel.workbench.texts import words
 
 __all__ = ["SendBox"]
@@ -75,21 +81,61 @@ class SendBox:
 
     def _write(self, split: str, rows: Any, tool: str, what: str) -> tuple[Path, int]:
         space = self.desk.space
-        proba = self._proba(split, what)[rows]
+        place = space.project.output_folder / "sent"
+        path = place / f"{tool}-{split}-{what}{_TOOLS[tool][1]}"
+        if space.project.task == SPANS:
+            marked = list(self._marked(split, rows, what))
+            _require(marked, rows, what)
+            documents = space.documents[split].select([row for row, _ in marked])  # type: ignore[attr-defined]
+            content = annotated_content(documents, [found for _, found in marked], path, tool)
+            place.mkdir(parents=True, exist_ok=True)
+            write_file(path, content)
+            return path, len(marked)
+        several = space.project.task == SEVERAL_LABELS
+        proba = (self._sets if several else self._proba)(split, what)[rows]
         known = np.isfinite(proba).all(axis=1)
-        if not known.any():
-            raise DataError(f"None of these {len(rows):,} rows has {_WHAT[what]}.")
+        _require(known.any(), rows, what)
         frame = space.splits[split].rows[rows[known]].with_columns(pl.col("id").cast(pl.String))
         column = space.text_column
         if column is not None and column != "text" and "text" not in frame.columns:
             frame = frame.rename({column: "text"})  # what all tools show
-        place = space.project.output_folder / "sent"
         place.mkdir(parents=True, exist_ok=True)
-        path = place / f"{tool}-{split}-{what}{_TOOLS[tool][1]}"
         # Labels of people are answers when they come back; predictions of ours are not.
         name = "workbench" if what == "labels" else "wiesel"
         write_predictions(path, frame, proba[known], space.labels, tool=tool, name=name)
         return path, len(frame)
+
+    def _marked(self, split: str, rows: Any, what: str) -> Iterator[tuple[int, list[Span]]]:
+        """Yield the spans of every row of which they are known."""
+        space: Any = self.desk.space
+        found = self.desk.predictions(split) if what == "predicted" else None
+        for row in rows.tolist():
+            if found is not None:
+                yield row, [Span(*span) for span in found.predicted[row]]
+            elif what == "labels" and space.gold_of(split)[row] is not None:
+                yield row, space.gold_of(split)[row]
+            elif what == "votes":
+                marked = longest([span for _, span in space.spans_on(split, row)])
+                if marked:
+                    yield row, marked
+
+    def _sets(self, split: str, what: str) -> Any:
+        """Return 1 for each label that a row of a split has, 0 for others; NaN if not known."""
+        space = self.desk.space
+        found = np.full((len(space.splits[split]), len(space.labels)), np.nan)
+        if what == "labels":
+            gold = space.gold_of(split)
+            known = (gold >= 0).all(axis=1)
+            found[known] = gold[known]
+        elif what == "votes" and split in space.cast.by_split:
+            counts = [own.counts() for own in space.cast.by_split[split].matrices]
+            more = np.stack([own[:, 1] > own[:, 0] for own in counts], axis=1)
+            voted = np.stack([own.sum(axis=1) > 0 for own in counts], axis=1).any(axis=1)
+            found[voted] = more[voted]
+        elif what == "predicted":
+            predictions = self.desk.predictions(split)
+            found = found if predictions is None else np.array(predictions.predicted, dtype=float)
+        return found
 
     def _proba(self, split: str, what: str) -> Any:
         """Return P(class) of every row of a split; NaN where it is not known."""
@@ -111,6 +157,12 @@ class SendBox:
             if found is not None:
                 # The tool gets the predicted class, which a threshold may have decided.
                 proba = np.array(found.proba)
-                best = proba.argmax(axis=1) != found.predicted
+                asked = found.predicted >= 0  # of a million rows, a preview knows some
+                best = asked & (proba.argmax(axis=1) != found.predicted)
                 proba[best] = np.eye(len(names))[found.predicted[best]]
         return proba
+
+
+def _require(known: Any, rows: Any, what: str) -> None:
+    if not known:
+        raise DataError(f"None of these {len(rows):,} rows has {_WHAT[what]}.")

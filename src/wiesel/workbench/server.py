@@ -7,6 +7,7 @@ import threading
 import warnings
 import webbrowser
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,8 @@ _HEADERS = (
     (b"referrer-policy", b"no-referrer"),
 )
 
+_THREADS = 100
+
 
 def serve(
     project: Project | FilePath,
@@ -78,7 +81,7 @@ def serve(
     try:
         import uvicorn
         from fastapi import FastAPI
-        from nicegui import ui
+        from nicegui import run, ui
     except ImportError as error:
         raise MissingExtraError(
             "The workbench needs NiceGUI: pip install 'wiesel[workbench]'"
@@ -92,6 +95,8 @@ def serve(
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    # Some threads of every open page may wait for votes or features, without stopping the others.
+    run.thread_pool = ThreadPoolExecutor(_THREADS)
     web = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add_pages(entrance)
     ui.run_with(web, title="Wiesel", dark=None, show_welcome_message=False, reconnect_timeout=30)
@@ -141,7 +146,7 @@ def add_pages(entrance: Entrance) -> None:
     """Add the six pages; while there is no project, the way to one is in their place."""
     builders: dict[str, Callable[[Desk, dict[str, str]], Any]] = {
         "/": DataPage,
-        "/map": lambda desk, query: (MapPage if desk.space.has_map else DataPage)(desk, query),
+        "/map": MapPage,
         "/lfs": lambda desk, query: (CrowdPage if desk.space.has_crowd else LFsPage)(desk),
         "/label": lambda desk, query: _LABEL_PAGES[desk.space.project.task](desk, query),
         "/train": lambda desk, query: TrainPage(desk),

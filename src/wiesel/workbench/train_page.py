@@ -242,7 +242,7 @@ def _state(found: Progress) -> str:
     if found.end:
         return found.end
     if not found.epochs:
-        return ": ".join(found.stages[-1]) if found.stages else "starting"
+        return found.within or (": ".join(found.stages[-1]) if found.stages else "starting")
     name, records = list(found.epochs.items())[-1]
     last = records[-1]
     done, total = int(last.get("epoch", len(records))), int(last.get("epochs", 0))

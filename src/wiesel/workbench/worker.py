@@ -1,7 +1,8 @@
 """Trains one run in a separate process: `python -m wiesel.workbench.worker PROJECT RUN`.
 
-It reads the request from the run's request.json and writes one line per stage and epoch to its
-progress.jsonl. An interrupt (SIGINT) ends training and keeps the best weights so far.
+It reads the request from the run's request.json and writes to its progress.jsonl: one line per
+stage and epoch, and some about slow work inside a stage. An interrupt (SIGINT) ends training and
+keeps the best weights so far.
 """
 
 import json
@@ -14,11 +15,15 @@ from dataclasses import replace
 from typing import Any
 
 from wiesel.errors import WieselError
+from wiesel.progress import listening
 from wiesel.project.runs import keep_run, run_folder
 from wiesel.project.settings import Project, read_project
 from wiesel.threads import collect_seldom
 
 __all__ = ["main"]
+
+_OFTEN = 1.0
+"""Seconds between two lines about slow work inside a stage, such as sentence embeddings."""
 
 
 def main(project_file: str, name: str) -> int:
@@ -67,7 +72,16 @@ def _run(project: Project, name: str, request: Mapping[str, Any], tell: Any) -> 
     def say(stage: str, text: str) -> None:
         tell(stage=stage, text=text)
 
-    with warnings.catch_warnings():
+    told = ("", 0.0)
+
+    def hear(text: str) -> None:
+        nonlocal told
+        what, now = text.partition(":")[0], time.monotonic()
+        if what != told[0] or now - told[1] > _OFTEN:
+            told = (what, now)
+            tell(progress=text)
+
+    with warnings.catch_warnings(), listening(hear):
         warnings.simplefilter("ignore")
         outcome = run_project(configured, request["methods"], say, watch)
     kept = keep_run(outcome, name, {"request": dict(request)})

@@ -1,4 +1,5 @@
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -106,3 +107,11 @@ def test_pairs_that_do_not_fit_into_memory_are_refused(monkeypatch: pytest.Monke
     with pytest.raises(VoteError, match="19,900 pairs of the 200 voters vote together: too many"):
         agreement(together)
     assert agreement(apart).frame.is_empty()
+
+
+def test_votes_in_parts_with_too_many_pairs_are_refused(monkeypatch):
+    # 2 classes x 5 x 5 voters are 50 sums.
+    source = SimpleNamespace(voters=tuple("abcde"), labels=("no", "yes"), parts=None)
+    monkeypatch.setattr(sys.modules["wiesel.analysis.agreement"], "_SUMMED_CELLS", 49)
+    with pytest.raises(VoteError, match="5 voters and 2 classes are too many"):
+        pair_counts(source)

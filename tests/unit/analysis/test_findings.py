@@ -290,3 +290,31 @@ def test_a_catch_all_is_named_with_its_share():
     dense[:40:2, 2] = 0  # and on half of theirs: it is a voter as any other
     again = VoteMatrix.from_dense(dense, ["rest", "b", "c"], ["one", "two", "other"])
     assert "catch_all" not in {each.kind for each in vote_findings(again)}
+
+
+def test_a_voter_of_one_class_is_constant_only_if_it_votes_on_nearly_every_item():
+    rng = np.random.default_rng(0)
+    other = rng.integers(2, size=100)
+    some = np.where(np.arange(100) < 50, 1, -1)
+    assert "constant" not in found(binary(np.column_stack([some, other]), ["some", "other"]))
+
+
+@pytest.mark.parametrize(("voted", "given"), [(0.12, 0.02), (0.05, 0.19)])
+def test_of_a_given_class_balance_a_factor_of_three_is_far_off(voted, given):
+    # Differences below .15 count only if one share is at least three times the other.
+    votes = binary(np.where(np.arange(300) < 300 * voted, 1, 0)[:, None].repeat(2, axis=1))
+    named = findings(votes, class_balance=[1 - given, given]).to_records()
+    assert [row["classes"][0] for row in named if row["kind"] == "class_balance"] == ["pos"]
+    near = findings(votes, class_balance=[1 - 2 * voted, 2 * voted]).to_records()
+    assert "class_balance" not in {row["kind"] for row in near}
+
+
+def test_a_rare_voter_that_always_meets_a_frequent_one_contradicts_it():
+    # b votes on 100 of the 4,000 items, all of them with a, and always for the other class; by
+    # chance, they would meet on 400 * 100 / 4,000 = 10 items.
+    a, b = np.full(4000, -1), np.full(4000, -1)
+    a[:400] = 1
+    b[:100] = 0
+    record = found(binary(np.column_stack([a, b]), ["a", "b"]))["conflict"]
+    assert record["voters"] == ["a", "b"]
+    assert "contradict each other on 100 items; about 10 are expected" in record["sentence"]

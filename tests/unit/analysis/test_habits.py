@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from wiesel import aggregate
-from wiesel.analysis.workers import worker_groups, worker_pace
+from wiesel.analysis.workers import _drift, worker_groups, worker_pace
 from wiesel.cli.main import app
 from wiesel.errors import DataError
 from wiesel.report.crowd import crowd_html
@@ -120,3 +120,18 @@ def test_the_report_of_ratings_has_contested_items():
     ]
     page = crowd_html(aggregate(rows, label="stars", ordered=True))
     assert "far from it" in page
+
+
+def test_among_many_workers_a_drift_is_not_found_by_chance():
+    # Forty workers without a drift: at 1 % for all together, a table with a drift is rare.
+    rng = np.random.default_rng(0)
+    worker = np.repeat([f"w{k}" for k in range(40)], 60)
+    frame = pl.DataFrame({"worker": worker, "right": (rng.random(2400) < 0.7).astype(float)})
+    assert _drift(frame)["drift"].null_count() == 40
+    tired = frame.with_columns(
+        right=pl.when((pl.col("worker") == "w3") & (pl.int_range(pl.len()) >= 210))
+        .then(0.0)
+        .otherwise("right")
+    )
+    found = _drift(tired).filter(pl.col("drift").is_not_null())
+    assert found["worker"].to_list() == ["w3"]

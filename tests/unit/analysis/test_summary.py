@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wiesel import VoteMatrix
-from wiesel.analysis import summarize
+from wiesel.analysis import changed_votes, summarize
 from wiesel.analysis.summary import wilson_interval
 from wiesel.analysis.table import UNKNOWN
 from wiesel.errors import DataError, NotFittedError, VoteError
@@ -150,3 +150,10 @@ def test_probabilistic_votes_count_for_their_most_probable_class():
     soft = summarize(VoteMatrix.from_proba(proba, ["ham", "spam"]), gold=[0, 0])
     hard = summarize(VoteMatrix.from_dense([[0, 1], [-1, 0]], ["ham", "spam"]), gold=[0, 0])
     assert soft.frame.equals(hard.frame)
+
+
+def test_changes_count_the_votes_that_were_cast_before_or_after():
+    before = VoteMatrix.from_dense([[0, -1], [1, 0], [-1, -1]], ["no", "yes"])
+    after = VoteMatrix.from_dense([[1, -1], [-1, 0], [-1, 1]], ["no", "yes"])
+    # Of four places with a vote before or after, three differ; two have none at either time.
+    assert "3 of 4 votes changed (voter_0: 2, voter_1: 1)" in str(changed_votes(before, after))

@@ -31,7 +31,7 @@ from wiesel import (
 )
 from wiesel.catalog import METHODS
 from wiesel.end_to_end import EndToEndModel
-from wiesel.end_to_end.readings import EvidenceLabelModel
+from wiesel.end_to_end.evidence_models import EvidenceLabelModel
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning
 from wiesel.nn import CNN, LSTM, MLP, Linear
 from wiesel.spans import Documents, HiddenMarkov, TokenVotes, apply_span_lfs, gazetteer

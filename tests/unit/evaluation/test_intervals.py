@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm, t
 from sklearn.metrics import f1_score
 
 from wiesel.evaluation import (
@@ -209,6 +210,16 @@ def test_a_difference_of_unrelated_values_has_the_root_of_both_squares() -> None
     samples = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])  # correlation 0
     low, high = difference_interval((0.8, 0.5, 0.9), (0.6, 0.4, 1.0), *samples)
     assert (low, high) == pytest.approx((0.2 - 0.5, 0.2 + np.sqrt(0.1**2 + 0.2**2)))
+
+
+@pytest.mark.parametrize("n_items", [2, 5, 60])
+def test_percentile_intervals_of_few_items_are_wider_as_students_t_says(n_items):
+    # Hesterberg 2015: the tail of a normal at sqrt(n / (n - 1)) t_{n-1}.
+    samples = np.linspace(0, 1, 100_001)
+    tail = norm.cdf(np.sqrt(n_items / (n_items - 1)) * t(n_items - 1).ppf(0.025))
+    assert percentile_interval(samples, n_items=n_items) == pytest.approx(
+        (tail, 1 - tail), abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", ["log_loss", "brier", "average_precision"])

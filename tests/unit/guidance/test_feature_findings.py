@@ -81,3 +81,21 @@ def test_uncovered_items_that_no_words_tell_apart_are_no_group():
     votes = VoteMatrix.from_dense(dense, ["no", "yes"], ["a"])
     found = feature_findings(rng.normal(size=(400, 5)), votes, texts)
     assert not [each for each in found if each.kind == "uncovered_cluster"]
+
+
+def test_of_mapped_features_only_the_sample_is_read(tmp_path):
+    X, _, dense = task(n_items=12_000)
+    votes = VoteMatrix.from_dense(dense, ["ham", "spam"])
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    found, expected = (feature_findings(each, votes) for each in (mapped, X.astype(np.float32)))
+    assert [each.sentence for each in found] == [each.sentence for each in expected]
+    # Of 12,000 rows, 5,000 are looked at: NaN in another one shows that it is not.
+    sample = np.sort(np.random.default_rng(0).choice(12_000, 5_000, replace=False))
+    broken = X.astype(np.float32)
+    broken[np.setdiff1d(np.arange(12_000), sample)] = np.nan
+    np.save(tmp_path / "X.npy", broken)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert [each.sentence for each in feature_findings(mapped, votes)] == [
+        each.sentence for each in expected
+    ]

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime
+from scipy.special import log_softmax
 
 from wiesel import VoteMatrix
 from wiesel.datasets import make_panel
 from wiesel.errors import ParameterError, VoteError
-from wiesel.label_models import calibrate_votes
+from wiesel.label_models import calibrate_votes, calibration
 
 LABELS = ["ham", "spam"]
 
@@ -95,3 +97,19 @@ def test_a_panel_is_as_it_is_described() -> None:
         np.corrcoef(dense[:, 16] == gold, dense[:, other] == gold)[0, 1] for other in (19, 18)
     ]
     assert same_family > others + 0.05
+
+
+def test_the_slope_and_offsets_are_where_the_penalized_likelihood_is_largest() -> None:
+    rng = np.random.default_rng(0)
+    logs = np.log(rng.dirichlet(np.ones(3), size=60))
+    sharper = np.exp(1.5 * logs) / np.exp(1.5 * logs).sum(axis=1, keepdims=True)
+    targets = np.eye(3)[[rng.choice(3, p=own) for own in sharper]]
+    start = np.array([0.5, 0.2, -0.1, 0.0])
+    found = calibration._fitted(logs, targets, start, 2.0)
+
+    def loss(learned: np.ndarray) -> float:
+        log_proba = log_softmax(learned[0] * logs + learned[1:], axis=1)
+        return float(-(targets * log_proba).sum() + ((learned - start) ** 2).sum())
+
+    assert found[0] > 0.01  # inside of its bound
+    assert np.abs(approx_fprime(found, loss)).max() < 1e-2

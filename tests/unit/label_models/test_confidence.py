@@ -88,3 +88,19 @@ def test_the_regression_is_that_of_scikit_learn(votes):
     logit = LogisticRegression(C=1e9, tol=1e-8).fit(x, y)
     assert found.slope == pytest.approx(logit.coef_[0, 0], abs=0.02)
     assert found.shift == pytest.approx(logit.intercept_[0], abs=0.02)
+
+
+def test_the_slope_and_shift_are_the_most_probable_under_their_priors(votes):
+    model = DawidSkene().fit(votes)
+    proba = model.predict_proba(votes)
+    gold = np.full(votes.n_items, -1)
+    gold[1:30] = proba[1:30].argmax(axis=1)
+    gold[5:9] = 1 - gold[5:9]
+    found = fit_calibration(model, votes, proba, gold)
+    sure = calibrated_proba(model, votes, proba)[1:30].max(axis=1)
+    right = proba[1:30].argmax(axis=1) == gold[1:30]
+    log_odds = np.log(sure / (1 - sure))
+    # Where the slope of the log posterior is zero: priors N(1, 0.4) and N(0, 0.7).
+    error = 1 / (1 + np.exp(-(found.slope * log_odds + found.shift))) - right
+    assert error @ log_odds + (found.slope - 1) / 0.4**2 == pytest.approx(0, abs=1e-2)
+    assert error.sum() + found.shift / 0.7**2 == pytest.approx(0, abs=1e-2)

@@ -245,3 +245,17 @@ def test_dependencies_survive_saving(tmp_path):
     model.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(votes), model.predict_proba(votes))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_prior_weights_are_those_of_the_given_accuracy_and_of_how_often_a_voter_votes(n_classes):
+    component = component_of(("reinforces", "a", "b"), n_classes=n_classes)
+    model = DataProgramming(accuracy=0.8)
+    model.propensities_ = np.array([0.3, 0.6, 0.5, 0.5])
+    weight, _, *silent, dependency = model._center(component)
+    # A vote for the class weighs exp(w), for each other class exp(-w), and abstaining exp(-s).
+    right, wrong = np.exp(weight), (n_classes - 1) * np.exp(-weight)
+    assert right / (right + wrong) == pytest.approx(0.8)
+    votes = (right + wrong) * np.exp(silent)
+    assert votes / (1 + votes) == pytest.approx([0.3, 0.6])
+    assert dependency == 0

@@ -113,3 +113,11 @@ def test_the_steps_are_their_formulas_voter_by_voter():
             expected = (q.sum(axis=0) * rates[j] * rates[k]).sum()
             excess = (together[j, k] - expected) / np.sqrt(expected + 1)
             assert _excess(votes, together, weights)[j, k] == pytest.approx(excess)
+
+
+def test_what_cannot_have_dependent_pairs_has_none():
+    two = VoteMatrix.from_dense(np.tile([0, 1], (50, 1)), ["a", "b"])
+    silent = VoteMatrix.from_dense(np.full((50, 4), -1), ["a", "b"])
+    assert find_dependencies(two).shape == find_dependencies(silent).shape == (0, 2)
+    assert len(find_dependencies(planted("block"))) > 0
+    assert find_dependencies(planted("block"), neighbors=0).shape == (0, 2)

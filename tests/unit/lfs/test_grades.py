@@ -16,7 +16,7 @@ from wiesel.lfs import ChatClient, FailureLog
 from wiesel.lfs.answer_reading import Unreadable
 from wiesel.lfs.grades import read_grade
 from wiesel.lfs.prompt_rules import Prompt
-from wiesel.lfs.rules_file import rule_of_own
+from wiesel.lfs.rules_file import trusted_rule
 from wiesel.lfs.sending import Completion
 
 LABELS = ["ham", "spam"]
@@ -189,7 +189,7 @@ def test_grades_are_used_by_label_models_and_kept_in_rules(
 ) -> None:
     server.answer = lambda q: "8" if "prize" in q else "4"
     lf = prompt("spam", "{text}", client=client, grade="rating", name="ask")
-    assert rule_of_own(json.loads(json.dumps(lf.to_dict()))).grade == "rating"
+    assert trusted_rule(json.loads(json.dumps(lf.to_dict()))).grade == "rating"
     votes = apply_lfs(lf, ROWS, labels=LABELS)
     assert MajorityVote().fit(votes).predict_proba(votes)[:, 1] == pytest.approx([0.85, 0.45])
     assert lf(ROWS[0]) == {"spam": 0.85}

@@ -38,8 +38,7 @@ from wiesel.lfs import (
     VoteCache,
     load_lfs,
 )
-from wiesel.lfs.ballots import ColumnVotes
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes
 from wiesel.lfs.engines import pool as pool_module
 from wiesel.lfs.engines.pool import ChildWorker, DeathSearch, WorkerDied, WorkerPool, WorkerTooSlow
 from wiesel.lfs.engines.portable import Share, is_portable, pack_lfs, unpack_lfs

@@ -214,3 +214,9 @@ def test_rules_without_any_evidence_have_no_precision(
     server.answer = lambda _: "I'm sorry, but I can't help with that."
     with pytest.raises(LabelingFunctionError, match="is a refusal"):
         rules_from_model([{"text": "another prize"}], client, labels=LABELS)
+
+
+@pytest.mark.parametrize("labels", [[], [""], ["PER", 3]])
+def test_prompts_for_spans_need_names_of_labels(labels):
+    with pytest.raises(ParameterError, match="a label or a list of labels"):
+        prompt_spans(labels, client=ChatClient("http://127.0.0.1:1/v1", "llama-3", max_tokens=9))

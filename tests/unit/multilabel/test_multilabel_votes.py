@@ -173,3 +173,14 @@ def test_advice_about_one_direction_names_the_missing_one():
     against = MultiLabelVotes.from_dense([[[0, 1]], [[0, 0]]], ["a", "b"])
     with pytest.raises(VoteError, match=r"votes where it is present\.$"):
         PerLabel(MajorityVote()).fit(against)
+
+
+@pytest.mark.parametrize("dense", [np.zeros((3, 2)), np.zeros((3, 2, 3))])
+def test_dense_votes_of_another_shape_are_refused(dense):
+    with pytest.raises(VoteError, match=r"items x voters x 2 labels; got the shape \(3, 2"):
+        MultiLabelVotes.from_dense(dense, ["sports", "money"])
+
+
+def test_the_summary_names_the_label_first():
+    votes = MultiLabelVotes.from_long(LONG, labels=["sports", "money"])
+    assert votes.summary().frame.columns[:2] == ["label", "voter"]

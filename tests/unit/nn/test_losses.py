@@ -172,3 +172,12 @@ def test_two_stages_learn_by_the_ordinal_loss():
     votes = VoteMatrix.from_dense(gold[:, None], LabelSpace(*"abcd", ordered=True))
     model = TwoStage(MajorityVote(), MLP(2, 4), loss="ordinal", epochs=15, epoch_size=400, lr=0.02)
     assert (model.fit(X, votes).predict_proba(X).argmax(axis=1) == gold).mean() > 0.8
+
+
+@pytest.mark.parametrize("name", sorted(AGREEMENT_LOSSES))
+def test_an_agreement_loss_of_a_stack_is_that_of_each_network(name):
+    first, second = (torch.stack([logits(k), logits(k + 1)]) for k in (0, 5))
+    together = AGREEMENT_LOSSES[name](first, second)
+    alone = [AGREEMENT_LOSSES[name](a, b) for a, b in zip(first, second, strict=True)]
+    for part, values in together.items():
+        torch.testing.assert_close(values, torch.stack([own[part] for own in alone]))

@@ -1,5 +1,6 @@
 """Monitoring: what is kept of the training rows, and which changes raise an alarm."""
 
+import base64
 import json
 
 import numpy as np
@@ -10,10 +11,12 @@ from scipy.stats import fisher_exact, ks_2samp
 import wiesel as ws
 from wiesel.errors import DataError, SavedModelError
 from wiesel.features import TabularFeatures, TextFeatures
+from wiesel.io import Split
 from wiesel.nn import Linear
 from wiesel.project import monitoring
 from wiesel.project.bundle import Bundle, load_bundle
 from wiesel.project.monitoring import Check, monitor, reference_statistics
+from wiesel.project.rows import row_keys, row_marks
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 
@@ -190,3 +193,21 @@ def test_without_unseen_rows_predictions_are_not_compared(texts):
     assert {check.group for check in found.checks} == {"features"}
     assert "there were no test rows in training" in found.notes[0]
     assert "give --lfs or --votes" in found.notes[1]
+
+
+def test_of_many_training_rows_a_part_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pl.DataFrame(
+        {"id": [f"r{k}" for k in range(90)], "text": [f"row {k}" for k in range(90)]}
+    )
+    splits = {
+        name: Split(part, np.full(len(part), -1))
+        for name, part in (("train", rows[:60]), ("dev", rows[60:]), ("test", rows[:5]))
+    }
+    n_known = {}
+    for most in (1_000, 30):
+        monkeypatch.setattr(monitoring, "_MOST_MARKS", most)
+        stored = monitoring.learned_marks(splits, "text")
+        numbers = np.frombuffer(base64.b64decode(stored), "<u8")
+        known = row_marks(row_keys(rows, rows["id"], "text")).is_in(pl.Series(numbers).implode())
+        n_known[most] = int(known[:60].sum()), int(known[60:].sum())
+    assert n_known == {1_000: (60, 30), 30: (20, 10)}

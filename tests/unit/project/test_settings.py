@@ -56,6 +56,14 @@ def test_a_wrong_key_is_named_with_its_line_and_a_suggestion(tiny):
     assert "wiesel.toml, line 4: There is no key 'trian' in [data]. Did you mean 'train'?" in said
 
 
+def test_the_network_is_no_option_of_training(tmp_path):
+    """It was a TypeError about a constructor, after the rows had been read."""
+    write_starter(tmp_path / "demo", kind="spans")
+    said = refused(tmp_path / "demo", "epochs = 5", 'epochs = 5\nend_model = "linear_tagger"')
+    assert "'end_model' is not an option of a project" in said
+    assert "[end_model] and, below it, name" in said
+
+
 def test_a_wrong_table_is_named(tiny):
     assert "line 18: There is no key or table 'methd'. Did you mean 'method'?" in refused(
         tiny, "[method]", "[methd]"

@@ -27,10 +27,12 @@ def test_a_model_whose_values_are_no_probabilities_is_refused(tmp_path):
     documents = Documents.from_texts(["Ada met Bob", "Bob met Ada"])
     votes = apply_span_lfs(gazetteer("PER", ["Ada", "Bob"]), documents, labels=["PER"])
     model = HiddenMarkov(abstain_as_vote=False).fit(votes)
-    usual, model.marked_outside_ = model.marked_outside_, np.nan
-    model.save(tmp_path / "model")
-    with pytest.raises(SavedModelError, match=r"its answer to votes is .*nan"):
-        load_model(tmp_path / "model")
+    usual = model.marked_outside_
+    for wrong in (np.nan, 2.0, -0.5):
+        model.marked_outside_ = wrong
+        model.save(tmp_path / "model")
+        with pytest.raises(SavedModelError, match=f"marked_outside_ is no probability: {wrong}"):
+            load_model(tmp_path / "model")
     model.marked_outside_, model.start_ = usual, model.start_ * np.nan
     model.save(tmp_path / "model")
     with pytest.raises(SavedModelError, match="start_ are not probabilities"):

@@ -1,3 +1,4 @@
+import itertools
 import json
 
 import numpy as np
@@ -20,7 +21,8 @@ from wiesel.end_to_end import FeatureEM, MaxMIG
 from wiesel.end_to_end.weasel.spans import TokenBlocks, WeaSELTokenObjective, build_token_encoder
 from wiesel.errors import CollapseWarning, FeatureError, ParameterError, SavedModelError, VoteError
 from wiesel.nn import BiLSTMTagger, LinearTagger, encode_votes
-from wiesel.nn.taggers import view_hash
+from wiesel.nn.end_models import shipped_module, shipped_spec
+from wiesel.nn.taggers import TagChain, view_hash
 from wiesel.saving import read_folder, write_folder
 from wiesel.spans import (
     Documents,
@@ -31,7 +33,7 @@ from wiesel.spans import (
     evaluate_spans,
     gazetteer,
 )
-from wiesel.tasks.spans import SoftTokenObjective, TokenLogits
+from wiesel.tasks.spans import SoftTokenObjective, SpansTask, TokenLogits
 from wiesel.training import TokenInputs, TrainingData
 
 TEXTS = ["Ada met Bob", "so Bob met Ada again", "", "nobody"] * 6
@@ -105,7 +107,7 @@ def test_a_tagger_of_the_wrong_shape_is_refused():
 
 def test_a_linear_tagger_reads_the_words_around_a_token():
     """Logits are sums of rows of tables: one table for each place in the window."""
-    network = LinearTagger(2, rows=50, window=1, step=2)
+    network = LinearTagger(2, rows=50, window=1, step=2, chain=False)
     words = torch.tensor([[1, 2, 3]])
     with torch.no_grad():
         for place, table in enumerate(network.tables):
@@ -120,6 +122,7 @@ def test_the_lstm_stands_beside_a_linear_tagger():
     torch.manual_seed(0)
     batch = TokenInputs(documents()).take(np.arange(4))
     both = BiLSTMTagger(3).eval()
+    both.chain = None
     with torch.no_grad():
         for table in both.linear.tables:
             table.weight.normal_()
@@ -129,7 +132,94 @@ def test_the_lstm_stands_beside_a_linear_tagger():
         assert linear.abs().max() > 1
     assert BiLSTMTagger(3, {"words": 9}).linear is None
     assert BiLSTMTagger(3, linear_rows=0).linear is None
-    assert BiLSTMTagger(**BiLSTMTagger(3).arguments).linear is not None
+    assert BiLSTMTagger.from_arguments(BiLSTMTagger(3).arguments).linear is not None
+
+
+def test_a_chain_returns_the_marginals_of_all_legal_sequences():
+    """Compared with the sum over all sequences, for texts of two lengths and two labels."""
+    torch.manual_seed(0)
+    chain, scores = TagChain(5), torch.randn(2, 4, 5)
+    torch.nn.init.normal_(chain.pairs, std=0.3)
+    torch.nn.init.normal_(chain.first, std=0.3)
+    lengths, legal = [4, 2], SpanLabels(("PER", "LOC")).allowed
+    mask = torch.arange(4) < torch.tensor(lengths)[:, None]
+    found = chain(scores, mask).exp()
+    for item, length in enumerate(lengths):
+        expected = torch.zeros(length, 5)
+        for path in itertools.product(range(5), repeat=length):
+            pairs = list(itertools.pairwise(path))
+            if path[0] in (2, 4) or not all(legal[pair] for pair in pairs):
+                continue
+            score = 3 * chain.first[path[0]] + 3 * sum(chain.pairs[pair] for pair in pairs)
+            weight = (score + scores[item, range(length), path].sum()).exp().detach()
+            expected[range(length), path] += weight
+        expected /= expected.sum(dim=1, keepdim=True)
+        assert torch.allclose(found[item, :length], expected, atol=1e-6)
+
+
+def test_a_chain_stays_finite_with_extreme_scores():
+    """A tag that is certain and that no legal sequence reaches is still no NaN."""
+    chain, scores = TagChain(3), torch.zeros(1, 60, 3)
+    scores[..., 2], scores[0, 30] = 500.0, torch.tensor([-900.0, -900.0, 900.0])
+    scores.requires_grad_()
+    found = chain(scores, torch.ones(1, 60, dtype=torch.bool))
+    found[..., 0].sum().backward(retain_graph=True)
+    assert torch.isfinite(found).all()
+    assert torch.isfinite(scores.grad).all()
+    assert torch.isfinite(chain.pairs.grad).all()
+    scores.grad = None
+    found[0, 0, 2].backward()
+    assert scores.grad[0, 0, 2] == 0  # otherwise a soft label of the impossible pulls forever
+    assert chain(torch.zeros(2, 0, 3), torch.ones(2, 0, dtype=torch.bool)).shape == (2, 0, 3)
+
+
+@pytest.mark.parametrize("kind", [LinearTagger, BiLSTMTagger])
+def test_taggers_that_were_saved_without_a_chain_have_none(kind):
+    spec = shipped_spec(kind(3))
+    assert shipped_module(spec).chain is not None
+    del spec["arguments"]["chain"]
+    old = shipped_module(spec)
+    assert old.chain is None
+    assert shipped_module(shipped_spec(old)).chain is None
+
+
+def test_a_chain_knows_a_word_by_the_tag_before_it():
+    """`x` is in the span that `a` begins and outside after `c`; the words alone do not tell."""
+    own = Documents.from_words([["a", "x", "x", "b"], ["c", "x", "x", "b"]] * 20)
+    gold = [[(0, 5, "PER")], []] * 20
+    f1 = {}
+    for chain in (False, True):
+        network = LinearTagger(3, window=0, chain=chain)
+        model = Supervised(network, epochs=8, epoch_size=400, batch_size=16, progress=False)
+        f1[chain] = evaluate_spans(gold, model.fit(own, gold).predict(own), own, ["PER"]).exact
+    assert f1[True]["all"].f1 == 1.0
+    assert not f1[False]["all"].f1 > 0.9
+
+
+@pytest.mark.parametrize("method", ["two_stage", "weasel", "committee"])
+def test_votes_on_new_texts_add_names_that_no_training_text_has(method, tmp_path):
+    """The tagger has never read `Zyx`; the function's list, applied to the new text, has it."""
+    seen = Documents.from_texts(["Zyx met Bob", "so Ada met nobody"])
+    names = gazetteer("PER", ["Ada", "Bob", "Zyx"], name="names")
+    on_seen = apply_span_lfs(names, seen, labels=["PER"])
+    model = METHODS[method]().fit(documents(), votes())
+    model.save(tmp_path / "model")
+    for each in (model, load_model(tmp_path / "model")):
+        found = [[span[:3] for span in own] for own in each.predict(seen, on_seen)]
+        assert found == [[(0, 3, "PER"), (8, 11, "PER")], [(3, 6, "PER")]]
+        assert np.allclose(each.predict_proba(seen, on_seen).sum(axis=1), 1)
+    with pytest.raises(FeatureError, match="X and votes must be of the same documents"):
+        model.predict(seen, votes())
+
+
+def test_a_tagger_and_votes_that_disagree_meet_in_the_middle():
+    """The geometric mean with a doubt of 5 percent of each tag, and half of `O`."""
+    task = SpansTask(SpanLabels(("PER",)))
+    sure, unsure = np.array([[1.0, 0.0, 0.0]]), np.array([[0.4, 0.4, 0.2]])
+    expected = np.sqrt([[1.0 * 0.4, 0.05 * 0.4, 0.05 * 0.2]]) * [0.5, 1, 1]
+    assert np.allclose(task.with_votes(sure, unsure), expected / expected.sum())
+    opposite = task.with_votes(sure, np.array([[0.0, 1.0, 0.0]]))[0]
+    assert opposite.argmax() == 1
 
 
 def test_the_default_learning_rate_suits_every_tagger():
@@ -203,7 +293,7 @@ def test_weasel_on_tokens_learns_the_start_for_as_many_epochs_as_it_says():
     own, soft = votes(), np.tile([0.5, 0.25, 0.25], (votes().n_tokens, 1))
     encoder = build_token_encoder(WeaSEL(tagger()), len(own.voters), 3, 1.0).eval()
     network, blocks = TokenLogits(Rows(), 3), TokenBlocks(own)
-    objective = WeaSELTokenObjective(network, encoder, blocks, soft, warm_up=2)
+    objective = WeaSELTokenObjective(network, encoder, own, soft, warm_up=2)
     numbers = TokenInputs(own.documents, {"words": np.arange(own.n_tokens)})
     batch = TrainingData(numbers).gather(np.arange(2))
     logits = network(batch.inputs).log_softmax(1)
@@ -218,6 +308,25 @@ def test_weasel_on_tokens_learns_the_start_for_as_many_epochs_as_it_says():
         target = torch.tensor(soft[:8]) if warming else logits.exp()
         expected = -(target * label).sum(dim=1).mean().item()
         assert losses["encoder"].item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_weasel_on_tokens_learns_the_spans_that_people_marked_after_its_start_too():
+    # Of TEXTS, "Ada met Bob" has one marked name, and people say nothing of "so Bob met Ada again".
+    own = votes().with_known([[(0, 3, "PER")], *[None] * (len(TEXTS) - 1)])
+    encoder = build_token_encoder(WeaSEL(tagger()), len(own.voters), 3, 1.0).eval()
+    network = TokenLogits(Rows(), 3)
+    soft = np.full((own.n_tokens, 3), 1 / 3)
+    objective = WeaSELTokenObjective(network, encoder, own, soft, warm_up=0)
+    numbers = TokenInputs(own.documents, {"words": np.arange(own.n_tokens)})
+    batch = TrainingData(numbers).gather(np.arange(2))
+    logits = network(batch.inputs).log_softmax(1)
+    cast, around = TokenBlocks(own).of(np.arange(8))
+    label = encoder.soft_label(encode_votes(cast, "one_hot", around), cast)[1].log_softmax(1)
+    known = torch.tensor([[0.0, 1, 0], [1, 0, 0], [1, 0, 0]])  # B-PER, O, O
+    for name, mine, other in (("end_model", logits, label), ("encoder", label, logits)):
+        wanted = torch.cat([known, other[3:].exp()])
+        expected = -(wanted * mine).sum(dim=1).mean().item()
+        assert objective.losses(batch)[name].item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_encoder_reads_the_vote_shares_of_the_tokens_beside():
@@ -349,7 +458,7 @@ def test_the_command_says_in_one_line_what_is_wrong(tmp_path, monkeypatch):
 
 
 def test_the_logits_of_a_linear_tagger_are_sums_of_rows_and_padding_adds_none():
-    tagger = LinearTagger(2, rows=8, window=0, step=2.0)
+    tagger = LinearTagger(2, rows=8, window=0, step=2.0, chain=False)
     with torch.no_grad():
         tagger.tables[0].weight.copy_(torch.arange(16.0).view(8, 2) ** 2)
         tagger.bias.copy_(torch.tensor([0.5, -0.5]))

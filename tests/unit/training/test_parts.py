@@ -13,7 +13,7 @@ from torch.distributed import HashStore, ProcessGroupGloo
 
 from wiesel import MajorityVote, TwoStage, WeaSEL
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.plan import plan_all, separate
+from wiesel.end_to_end.plan import plan_all, split_networks
 from wiesel.errors import ParameterError, SavedModelError, WieselError
 from wiesel.nn import MLP
 from wiesel.nn.end_models import Dropout
@@ -58,7 +58,7 @@ def job_of(
     X = make_features(gold, n_features=5).astype(np.float32)
     if validation:
         validation = X[:20], gold[:20]
-    fits = plan_all(separate(model), model.fit_inputs(X, votes), validation)
+    fits = plan_all(split_networks(model), model.fit_inputs(X, votes), validation)
     return TrainingJob(
         [fit.objective for fit in fits],
         [fit.random_state for fit in fits],

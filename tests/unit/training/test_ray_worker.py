@@ -15,7 +15,7 @@ from torch.distributed import HashStore, ProcessGroupGloo
 
 from wiesel import MajorityVote, TwoStage
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.plan import plan_all, separate
+from wiesel.end_to_end.plan import plan_all, split_networks
 from wiesel.io.ray_session import Mailbox
 from wiesel.training.loop import TrainingJob
 from wiesel.training.parts import PeerLost
@@ -54,7 +54,7 @@ def job_of(checkpoint: Any, epochs: int, members: int = 1) -> TrainingJob:
     model = TwoStage(
         MajorityVote(), nn.Linear(3, 2), epochs=epochs, checkpoint=checkpoint, members=members
     )
-    fits = plan_all(separate(model), model.fit_inputs(X, votes), None)
+    fits = plan_all(split_networks(model), model.fit_inputs(X, votes), None)
     return TrainingJob(
         [fit.objective for fit in fits],
         [fit.random_state for fit in fits],

@@ -11,14 +11,13 @@ from wiesel import LabelSpace
 from wiesel.errors import FeatureError
 from wiesel.io.dataset import Dataset as Loaded
 from wiesel.io.dataset import Split
+from wiesel.tables import read_rows, release_pages
 from wiesel.training.inputs import (
     ArrayInputs,
     as_inputs,
     is_matrix,
     move,
     part,
-    read_rows,
-    release_pages,
 )
 
 

@@ -40,9 +40,10 @@ __all__ = [
 ]
 
 _COUNTED_ITEMS = 4096
-_MOST_COMPUTED = 2**37
-_SECONDS_PER_NUMBER = 6e-9
-"""Measured on one core: a number of a voter's matrix in one step, with its gradient."""
+_MATRICES, _COUNTED = (6e-9, 825.0), (2e-8, 30.0)
+"""Seconds for a number of a voter's matrix in one step, with its gradient, or for the probability
+of a class in an E-step or an epoch (measured on one core), and the most seconds that a training
+takes whose number of epochs is left open."""
 _NUMBERS_AT_ONCE = 2**22
 _TRIED_ITEMS = 4
 
@@ -238,22 +239,30 @@ def _refuse_endless(fit: PlannedFit) -> None:
     n_items = options.epoch_size or len(fit.plan.data.items)
     per_item = votes.n_votes / max(1, len(fit.plan.data.items))
     voters: VoterModel = fit.objective.voters  # type: ignore[assignment]
-    steps = math.ceil(n_items / options.batch_size)
-    numbers = float(steps * sum(parameter.numel() for parameter in voters.parameters()))
-    if any(isinstance(part, VoterMatrices) for part in voters.modules()):
-        numbers += n_items * per_item * n_classes**2  # a matrix for each vote
-    if numbers * options.epochs <= _MOST_COMPUTED:
+    if isinstance(voters, CountedConfusions):
+        # Not the items beyond an epoch: whoever has many of them expects to wait.
+        numbers = n_items * n_classes * (1 + per_item / getattr(fit.model, "m_epochs", 1))
+        (each, most), power = _COUNTED, 2
+        why = f"every epoch computes {n_classes:,} probabilities for each item and each vote"
+    else:
+        steps = math.ceil(n_items / options.batch_size)
+        numbers = float(steps * sum(parameter.numel() for parameter in voters.parameters()))
+        if any(isinstance(part, VoterMatrices) for part in voters.modules()):
+            numbers += n_items * per_item * n_classes**2  # a matrix for each vote
+        (each, most), power = _MATRICES, 3
+        why = f"its matrices have {n_classes:,} x {n_classes:,} numbers"
+    seconds = numbers * options.epochs * each
+    if seconds <= most:
         return
-    fits = max(1, int(_MOST_COMPUTED / numbers))
-    minutes = numbers * options.epochs * _SECONDS_PER_NUMBER / 60
-    # One epoch per class, and a cost per epoch that grows with the square of the classes.
-    size = int(n_classes * (_MOST_COMPUTED / (numbers * options.epochs)) ** (1 / 3))
+    # One epoch per class, and a cost per epoch that grows with the classes, or with their square.
+    size = int(n_classes * (most / seconds) ** (1 / power))
+    epochs = max(1, int(most / (numbers * each)))
     raise ParameterError(
         f"{type(fit.model).__name__} would train {options.epochs:,} epochs for {n_classes:,} "
-        f"classes, about {minutes:,.0f} minutes on one core: its matrices have {n_classes:,} x "
-        f"{n_classes:,} numbers. These votes train in minutes with up to about {size:,} classes. "
-        f"Give the number of epochs yourself, such as epochs={fits:,}, or use TwoStage or "
-        "Committee, whose networks do not grow with the square of the classes."
+        f"classes, about {math.ceil(seconds / 60):,} minutes on one core: {why}. These votes train "
+        f"in {'minutes' if power == 3 else 'seconds'} with up to about {size:,} classes. Give the "
+        f"number of epochs yourself, such as epochs={epochs:,}, or use TwoStage or Committee, "
+        "which need fewer epochs and have no such matrices."
     )
 
 

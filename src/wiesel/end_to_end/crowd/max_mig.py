@@ -8,9 +8,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.checks import check_class_balance
 from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective, all_entries
 from wiesel.end_to_end.crowd.voter_models import CountedConfusions, VoterModel, VoteSlots
-from wiesel.end_to_end.plan import FitPlan, check_class_balance
+from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.label_models import ClassBalance, DawidSkene, MajorityVote
 from wiesel.label_models.base import normalized_exp

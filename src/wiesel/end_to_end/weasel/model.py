@@ -10,16 +10,16 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import ExplainedModel
+from wiesel.end_to_end.checks import check_class_balance
+from wiesel.end_to_end.evidence_models import FeatureChecked
+from wiesel.end_to_end.evidence_models.base import fit_label_model
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldSet,
-    check_class_balance,
     train_options,
 )
-from wiesel.end_to_end.readings import FeatureChecked
 from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.two_stage import fit_label_model
 from wiesel.end_to_end.vote_payloads import DensePayload
 from wiesel.end_to_end.weasel.encoding import (
     build_encoder,
@@ -40,7 +40,6 @@ from wiesel.end_to_end.weasel.several_labels import (
     one_sided_models,
 )
 from wiesel.end_to_end.weasel.spans import (
-    TokenBlocks,
     WeaSELTokenObjective,
     build_token_encoder,
     check_for_spans,
@@ -426,11 +425,11 @@ class WeaSEL(ExplainedModel):
         if plan.task.kind == SpansTask.kind:
             n_tags = plan.task.n_outputs
             encoder = build_token_encoder(self, len(plan.voters), n_tags, sizes[1])
-            blocks, targets = TokenBlocks(plan.votes), plan.targets
+            votes, targets = plan.votes, plan.targets
             if targets is None:  # without a warm-up
-                targets = np.zeros((plan.votes.n_tokens, n_tags))
+                targets = np.zeros((votes.n_tokens, n_tags))
             tagger = plan.task.adapted(end_model)
-            return WeaSELTokenObjective(tagger, encoder, blocks, targets, self.warm_up)
+            return WeaSELTokenObjective(tagger, encoder, votes, targets, self.warm_up)
         if learned["grid_"] is not None:
             encoder = build_label_encoder(self, learned["grid_"], *sizes)
             soft: Any = plan.task.objective(end_model, plan.targets, plan.votes, "ce", None)  # type: ignore[arg-type]

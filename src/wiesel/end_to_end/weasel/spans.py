@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from wiesel.end_to_end.readings import FeatureChecked
+from wiesel.end_to_end.evidence_models import FeatureChecked
 from wiesel.end_to_end.weasel.encoding import encoder_network, layers_of, weighing_of
 from wiesel.errors import ParameterError
 from wiesel.label_models import LabelModel
+from wiesel.labels import ABSTAIN
 from wiesel.nn import AGREEMENT_LOSSES, VoteEncoder, encode_votes, soft_cross_entropy
 from wiesel.nn.encoders import encoded_width
 from wiesel.nn.graph_encoder import GraphLayers, NodeShape
@@ -45,19 +47,25 @@ _AT_ONCE = 2**14
 class WeaSELTokenObjective(SoftTokenObjective):
     """The tagger and the encoder, and the losses that make them agree on every token.
 
-    Both learn `targets` in the first `warm_up` epochs.
+    Both learn `targets` in the first `warm_up` epochs, and the tags that people gave (`known`, -1
+    elsewhere) always.
     """
+
+    known: Tensor
 
     def __init__(
         self,
         end_model: nn.Module,
         encoder: VoteEncoder,
-        blocks: "TokenBlocks",
+        votes: TokenVotes,
         targets: npt.NDArray[np.float64],
         warm_up: int,
     ) -> None:
         super().__init__(end_model, targets)
-        self.encoder, self._blocks = encoder, blocks
+        unknown = np.full(votes.n_tokens, ABSTAIN)
+        known = torch.from_numpy(unknown if votes.known is None else votes.known)
+        self.register_buffer("known", known, persistent=False)
+        self.encoder, self._blocks = encoder, TokenBlocks(votes)
         self.warm_up, self.is_warming_up = warm_up, warm_up > 0
 
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
@@ -76,7 +84,20 @@ class WeaSELTokenObjective(SoftTokenObjective):
                 "end_model": soft_cross_entropy(logits, wanted),
                 "encoder": soft_cross_entropy(label, wanted),
             }
-        return AGREEMENT_LOSSES["symmetric"](logits, label)
+        tags = self.known[tokens]
+        told, open_ = torch.nonzero(tags >= 0).ravel(), torch.nonzero(tags < 0).ravel()
+        if not len(told):
+            return AGREEMENT_LOSSES["symmetric"](logits, label)
+        right = functional.one_hot(tags[told], logits.shape[1]).float()
+        found = {
+            "end_model": soft_cross_entropy(logits[told], right),
+            "encoder": soft_cross_entropy(label[told], right),
+        }
+        if not len(open_):
+            return found
+        agreement = AGREEMENT_LOSSES["symmetric"](logits[open_], label[open_])
+        share = len(told) / len(tags)
+        return {name: share * found[name] + (1 - share) * agreement[name] for name in found}
 
 
 class TokenBlocks:

@@ -73,9 +73,15 @@ class Prediction(NamedTuple):
     """The prediction that is written for one item."""
 
     row: dict[str, Any]
-    label: str
-    score: float
-    """The probability of the label."""
+    label: str | tuple[str, ...]
+    """A class; of several labels, those that are there."""
+    score: float | None
+    """The probability of the label, if it is one."""
+
+    @property
+    def chosen(self) -> list[str]:
+        """The label, or the labels, as a list."""
+        return [self.label] if isinstance(self.label, str) else list(self.label)
 
 
 class Target(NamedTuple):

@@ -57,14 +57,19 @@ def _responses(record: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 def argilla_records(predictions: Iterable[Prediction], target: Target) -> Iterator[dict[str, Any]]:
     """Yield records with one suggestion each, for `dataset.records.from_json`."""
-    for row, label, score in predictions:
+    for each in predictions:
+        row = each.row
         others = {key: value for key, value in row.items() if key not in ("id", target.field)}
         yield {
             "id": None if row.get("id") is None else str(row["id"]),
             "fields": {target.field: row.get(target.field)},
             "metadata": {key: value for key, value in others.items() if value is not None},
             "suggestions": {
-                target.question: {"value": label, "score": score, "agent": target.name}
+                target.question: {
+                    "value": each.label if isinstance(each.label, str) else each.chosen,
+                    "score": each.score,
+                    "agent": target.name,
+                }
             },
             "responses": {},
             "vectors": {},

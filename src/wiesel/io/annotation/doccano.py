@@ -66,9 +66,11 @@ def _answers(record: Mapping[str, Any], key: object) -> Iterator[tuple[str, str 
 
 def doccano_records(predictions: Iterable[Prediction], target: Target) -> Iterator[dict[str, Any]]:
     """Yield lines that doccano imports for text classification; scores become metadata."""
-    for row, label, score in predictions:
+    for each in predictions:
+        row, score = each.row, each.score
         text = row.get(target.field, row.get("text"))
         if not isinstance(text, str):
             raise DataError(f"doccano shows texts; the rows have no texts in {target.field!r}.")
         shown = {key: value for key, value in row.items() if key not in (target.field, "score")}
-        yield {**shown, "text": text, "label": [label], "annotator": target.name, "score": score}
+        named = {"annotator": target.name} | ({} if score is None else {"score": score})
+        yield {**shown, "text": text, "label": each.chosen, **named}

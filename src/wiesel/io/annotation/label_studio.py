@@ -127,21 +127,21 @@ def label_studio_records(
     predictions: Iterable[Prediction], target: Target
 ) -> Iterator[dict[str, Any]]:
     """Yield tasks with one prediction each, for import into Label Studio."""
-    for number, (row, label, score) in enumerate(predictions):
+    for number, each in enumerate(predictions):
         result = {
             "id": f"choice{number}",
             "from_name": target.question,
             "to_name": target.field,
-            **_chosen(label, target.rating),
+            **_chosen(each.chosen, target.rating),
         }
-        data = {key: value for key, value in row.items() if key != "id"}
-        yield prediction_task(row.get("id"), data, [result], target.name, score)
+        data = {key: value for key, value in each.row.items() if key != "id"}
+        yield prediction_task(each.row.get("id"), data, [result], target.name, each.score)
 
 
-def _chosen(label: str, rating: bool) -> dict[str, Any]:
+def _chosen(labels: list[str], rating: bool) -> dict[str, Any]:
     if not rating:
-        return {"type": "choices", "value": {"choices": [label]}}
-    number = float(label)
+        return {"type": "choices", "value": {"choices": labels}}
+    number = float(labels[0])
     whole = int(number) if number.is_integer() else number
     return {"type": "rating", "value": {"rating": whole}}
 

@@ -74,14 +74,14 @@ def prodigy_records(predictions: Iterable[Prediction], target: Target) -> Iterat
     `prodigy db-in` imports them unchanged. Without `answer`, they are tasks with a preset choice.
     """
     options = [{"id": name, "text": name} for name in target.labels]
-    for row, label, score in predictions:
-        shown = {key: value for key, value in row.items() if key != "id"}
+    for each in predictions:
+        shown = {key: value for key, value in each.row.items() if key != "id"}
         yield {
             **shown,
             "options": options,
-            "accept": [label],
+            "accept": each.chosen,
             "answer": "accept",
-            "meta": {"score": score},
+            "meta": {} if each.score is None else {"score": each.score},
             "_annotator_id": target.name,
             "_session_id": target.name,
             "_view_id": "choice",

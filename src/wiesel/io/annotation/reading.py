@@ -25,6 +25,7 @@ from wiesel.io.annotation.label_studio import (
 from wiesel.io.annotation.prodigy import is_prodigy, prodigy_records, read_prodigy
 from wiesel.io.files import FilePath, existing_file, explained, read_text, replacing
 from wiesel.io.lenient import as_written_by, json_records
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import as_frame
 from wiesel.vote_entries import item_ids
@@ -304,7 +305,7 @@ def write_predictions(  # noqa: PLR0913 - three of them are names in the tool
     path: FilePath,
     rows: Any,
     proba: Any,
-    labels: LabelSpace | Sequence[str],
+    labels: LabelSpace | MultiLabelSpace | Sequence[str],
     *,
     tool: str,
     question: str = "label",
@@ -319,7 +320,8 @@ def write_predictions(  # noqa: PLR0913 - three of them are names in the tool
     `to_name` in Label Studio). `name` is the model version or annotator; if it starts with
     "wiesel", the predictions are not read as answers when they come back. `rating` writes the
     classes, which are numbers, as ratings of Label Studio. Leave out items without votes: for
-    these, only the prior is known.
+    these, only the prior is known. With a `MultiLabelSpace`, the labels with a probability above
+    one half are written, without scores.
 
     >>> import tempfile, pathlib
     >>> from wiesel.io import read_annotations
@@ -331,20 +333,24 @@ def write_predictions(  # noqa: PLR0913 - three of them are names in the tool
     ('bert',)
     """
     chosen = tool_name(tool)
-    space, frame = LabelSpace.of(labels), as_frame(rows)
+    several = isinstance(labels, MultiLabelSpace)
+    space = labels if isinstance(labels, MultiLabelSpace) else LabelSpace.of(labels)
+    frame = as_frame(rows)
     array = np.asarray(proba, dtype=np.float64)
     if array.shape != (len(frame), len(space)):
         raise DataError(
             f"Soft labels of {len(frame)} rows and {len(space)} classes are an array of that "
             f"shape; got {array.shape}."
         )
-    if rating and len(space.named_values) < len(space):
+    if rating and (several or len(LabelSpace.of(labels).named_values) < len(space)):
         raise DataError(f"Ratings are numbers; the classes are {listed(space)}.")
     target = Target(space.names, question, field, name, rating)
     best = array.argmax(axis=1).tolist()
     predictions = (
-        Prediction(row, space.names[k], round(float(array[place, k]), 6))
-        for place, (row, k) in enumerate(zip(frame.iter_rows(named=True), best, strict=True))
+        Prediction(row, tuple(name for name, p in zip(space, own, strict=True) if p > 0.5), None)
+        if several
+        else Prediction(row, space.names[k], round(float(own[k]), 6))
+        for row, own, k in zip(frame.iter_rows(named=True), array, best, strict=True)
     )
     records = _WRITERS[chosen](predictions, target)
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:

@@ -12,8 +12,7 @@ import polars as pl
 
 from wiesel.errors import Argument, LabelingFunctionError, WieselError, listed
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes, assemble
-from wiesel.lfs.batch import BATCH_ROWS, SLOW_BATCH_ROWS, Batch, RowSource
+from wiesel.lfs.batch import BATCH_ROWS, SLOW_BATCH_ROWS, Batch, ColumnVotes, RowSource, assemble
 from wiesel.lfs.engines.pool import WorkerPool
 from wiesel.lfs.engines.portable import Share, Vote, is_portable
 from wiesel.lfs.engines.worker import passes, run_pass

@@ -20,7 +20,7 @@ from wiesel.errors import Advice, LabelingFunctionError
 from wiesel.io.exchange import Exchange, write_exchanged
 from wiesel.io.files import content_of
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes, join_columns
+from wiesel.lfs.batch import ColumnVotes, join_columns
 from wiesel.lfs.engines.portable import Pace, Piece, Share, pack_lfs
 from wiesel.lfs.engines.worker import error_of_message, read_message, read_votes, write_message
 from wiesel.lfs.failures import Failure
@@ -220,13 +220,13 @@ class _WorkerThread(threading.Thread):
             self._ask(offer, (first, count), file, skipped)
             return self._votes_in(self._answer(), file)
 
-        def found(row: int, place: int, reason: str) -> None:
+        def report_death(row: int, place: int, reason: str) -> None:
             failure = batch.failure(lfs[place].name, row, reason)
             if batch.stop_at_failure:
                 raise failure.error()
             failures[place].append(failure)
 
-        parts = DeathSearch(vote, len(lfs), found).votes(*piece)
+        parts = DeathSearch(vote, len(lfs), report_death).votes(*piece)
         by_lf = zip(*(votes for votes, _ in parts), strict=True)
         columns = [join_columns(own, [count for _, count in parts]) for own in by_lf]
         return [

@@ -24,13 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from wiesel.lfs.ballots import ColumnVotes, join_columns
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes, join_columns
 from wiesel.lfs.fingerprints import referenced_globals
 from wiesel.lfs.function import LabelingFunction, Rule
 from wiesel.lfs.loading import is_lf_module, load_module
 from wiesel.lfs.python_function import Preprocessor, PythonFunction
-from wiesel.lfs.rules_file import rule_of_own
+from wiesel.lfs.rules_file import trusted_rule
 from wiesel.lfs.table_rules import PolarsExpression, packed_expression, unpacked_expression
 
 __all__ = ["Pace", "Piece", "Share", "Vote", "is_portable", "pack_lfs", "unpack_lfs"]
@@ -200,7 +199,7 @@ class _Unpacker:
             expression = unpacked_expression(packed["expression"])
             return PolarsExpression(packed["label"], expression, name=packed["name"])
         if "rule" in packed:
-            return rule_of_own(packed["rule"])
+            return trusted_rule(packed["rule"])
         return PythonFunction(
             _plain_function(self.value(packed["function"])),
             packed["name"],

@@ -210,7 +210,7 @@ class RayTasks:
             report.extend(content["failures"])
             return votes_in(record)
 
-        def found(row: int, place: int, reason: str) -> None:
+        def report_death(row: int, place: int, reason: str) -> None:
             item = f"row {piece['start'] + row}"
             if self._task["id_column"] is not None:
                 # All labeling functions are skipped: only the id is read.
@@ -221,7 +221,7 @@ class RayTasks:
                 raise failure.error()
             failures.append(failure)
 
-        parts = DeathSearch(vote, len(self._job.lfs), found).votes(0, piece["count"])
+        parts = DeathSearch(vote, len(self._job.lfs), report_death).votes(0, piece["count"])
         votes = VoteMatrix.concatenate([part for part, _ in parts])
         content = delivered(votes, piece["number"], self._task["folder"])
         known = {json.dumps(each): each for each in report}

@@ -21,8 +21,7 @@ from wiesel import errors
 from wiesel.errors import WieselError
 from wiesel.io.exchange import read_exchanged, write_exchanged
 from wiesel.labels import LabelSpace
-from wiesel.lfs.ballots import ColumnVotes, assemble
-from wiesel.lfs.batch import Batch
+from wiesel.lfs.batch import Batch, ColumnVotes, assemble
 from wiesel.lfs.engines.portable import unpack_lfs
 from wiesel.lfs.failures import Failure, timed
 from wiesel.lfs.function import LabelingFunction, LabelRule

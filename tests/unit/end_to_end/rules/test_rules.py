@@ -51,6 +51,30 @@ def test_the_losses_of_imply_loss_are_those_of_the_paper():
     assert losses["implication"] == pytest.approx(0.1 * np.mean(implied), rel=1e-5)
 
 
+def test_the_losses_of_astra_are_those_of_the_paper():
+    X = np.zeros((3, 3), dtype=np.float32)
+    model = ASTRA(linear())
+    given = model.fit_inputs(X, VOTES)
+    objective = untrained(model, X, VOTES)
+    objective.gold[:] = torch.tensor([1, -1, -1])
+    with torch.no_grad():  # rules and student weigh 1/2 on every item
+        objective.rules.sources.zero_()
+        objective.end_model.bias.copy_(torch.tensor([0.0, 1.0]))
+    batch = TrainingData(given.inputs, payload=EntryPayload(VOTES)).gather(np.arange(3))
+    losses = {name: value.item() for name, value in objective.losses(batch).items()}
+    yes = 1 / (1 + np.exp(-1))
+    # Half of all votes and of the student, filled up to the number of sources: (no, yes).
+    taught = [
+        np.array([0.5 + 0.5 * (1 - yes) + 0.75, 0.5 + 0.5 * yes + 0.75]) / 3,
+        np.array([0.5 + 0.5 * (1 - yes) + 1.0, 1.0 + 0.5 * yes + 1.0]) / 4,
+        np.array([0.5 * (1 - yes) + 0.25, 0.5 * yes + 0.25]),
+    ]
+    entropies = [-(q * np.log(q)).sum() for q in taught[1:]]
+    assert losses["teacher"] == pytest.approx(
+        (-np.log(taught[0][1]) + sum(entropies)) / 3, rel=1e-5
+    )
+
+
 def test_what_rules_and_end_model_say_together():
     with pytest.warns(CollapseWarning):  # all items look the same
         model = ImplyLoss(linear(), **QUICK).fit(np.zeros((3, 3), dtype=np.float32), VOTES)

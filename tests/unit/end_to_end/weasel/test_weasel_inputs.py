@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 from wiesel import VoteMatrix
-from wiesel.end_to_end.readings import FeatureChecked
+from wiesel.end_to_end.evidence_models import FeatureChecked
 from wiesel.end_to_end.vote_payloads import DensePayload
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError
 from wiesel.nn import CNN

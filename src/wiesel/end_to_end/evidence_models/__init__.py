@@ -1,13 +1,13 @@
 """Label models that learn the evidence of every vote from features or gold labels."""
 
-from wiesel.end_to_end.readings.base import (
+from wiesel.end_to_end.evidence_models.base import (
     EvidenceLabelModel,
     FeatureChecked,
     FeatureEM,
     FeatureLabelModel,
     GoldWeighted,
 )
-from wiesel.end_to_end.readings.stacked import Stacked
+from wiesel.end_to_end.evidence_models.stacked import Stacked
 from wiesel.registry import Method, Registry
 
 __all__ = [

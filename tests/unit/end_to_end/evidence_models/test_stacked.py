@@ -6,7 +6,7 @@ import pytest
 from wiesel import Committee, LabelSpace, TwoStage, VoteMatrix
 from wiesel.datasets import make_panel
 from wiesel.end_to_end import GoldWeighted, Stacked
-from wiesel.end_to_end.readings.stacked import _Problem
+from wiesel.end_to_end.evidence_models.stacked import _Problem
 from wiesel.errors import ParameterError, VoteError
 from wiesel.label_models import CorrelatedVoters
 from wiesel.nn import Linear

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.end_to_end.readings.base import Array, EvidenceLabelModel, SideInformation
+from wiesel.end_to_end.evidence_models.base import Array, EvidenceLabelModel, SideInformation
 from wiesel.errors import ParameterError
 from wiesel.label_models.correlated_voters import CorrelatedVoters
 from wiesel.parameters import check_number

@@ -1,8 +1,9 @@
 """Label models that use features or gold labels in addition to the votes."""
 
+import copy
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +19,15 @@ from wiesel.label_models.vote_products import (
     normalize_rows,
     vote_totals,
 )
-from wiesel.labels import class_prior
+from wiesel.labels import checked_proba, class_prior
 from wiesel.parameters import check_number
 from wiesel.tables import in_order_of
 from wiesel.threads import one_thread
 from wiesel.training import Inputs, as_inputs
 from wiesel.votes import VoteMatrix, VoteSource, require_votes
+
+if TYPE_CHECKING:
+    from wiesel.end_to_end.plan import FitInputs, FitPlan
 
 __all__ = [
     "Array",
@@ -33,6 +37,7 @@ __all__ = [
     "FeatureLabelModel",
     "GoldWeighted",
     "SideInformation",
+    "fit_label_model",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -445,3 +450,35 @@ def _shrunk(counts: Array, towards: Array, shrinkage: float) -> Array:
         counts.sum(axis=-1, keepdims=True) + shrinkage
     )
     return shares
+
+
+def fit_label_model(
+    label_model: LabelModel,
+    plan: "FitPlan",
+    class_balance: npt.NDArray[np.float64] | None,
+    given: "FitInputs | None" = None,
+    whole: "FitPlan | None" = None,
+) -> tuple[LabelModel, npt.NDArray[np.float64]]:
+    """Return a fitted copy of a label model, and its soft labels for all items of the plan.
+
+    Some label models also use the plan's features or gold. `given` are the inputs of several fits,
+    which share the linear models of the `whole` plan, but not those of a part of it.
+    """
+    fitted, votes = copy.deepcopy(label_model), plan.votes
+    if not isinstance(fitted, EvidenceLabelModel):
+        return fitted, _checked(fitted, fitted.fit_predict_proba(votes, class_balance), votes)
+    gold = None
+    if plan.gold is not None and plan.gold.votes is not None:
+        gold = plan.gold.votes, plan.gold.known.gold
+    linear = None
+    if given is not None and plan is whole and isinstance(fitted, FeatureLabelModel):
+        linear = given.linear_models
+    inputs = plan.data.inputs
+    soft_labels = fitted.fit_predict_proba(votes, class_balance, inputs, gold, linear)
+    return fitted, _checked(fitted, soft_labels, votes)
+
+
+def _checked(label_model: LabelModel, proba: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    """The soft labels of a label model, which may be the user's own."""
+    source = f"The soft labels by {type(label_model).__name__}"
+    return checked_proba(proba, votes.labels, source, votes.n_items)
