@@ -18,6 +18,7 @@ from wiesel.compare import Judged, judged_rows, verdict_of
 from wiesel.end_to_end.linear_models import held_out_proba
 from wiesel.errors import DataError
 from wiesel.evaluation import Comparison, corrected_shares
+from wiesel.evaluation.comparison import LABELS_ALONE, without_labels
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.explain import Explanation
 from wiesel.io import write_rows
@@ -263,6 +264,15 @@ class Outcome:
         return "\n\n".join(self.kind.shown(self))
 
 
+def _reference(data: Any, title: str, run: Trained, split: str) -> tuple[Judged, Any]:
+    """A trained baseline on a split, with its report."""
+    kind = data.kind
+    predicted = kind.predicted(data, run.model, split)
+    report = kind.report(data, run, split, predicted, RESAMPLES)
+    right = kind.right(data, run, split, predicted)
+    return Judged(title, run.seed, run.seconds, kind.figures(report), right), report
+
+
 def judge(
     prepared: Prepared,
     trained: Sequence[Trained],
@@ -296,7 +306,11 @@ def judge(
     unjudged = {name: kind.predicted(data, main.model, name) for name in others}
     references: list[tuple[Judged, Any]] = []
     if judged:
-        references = kind.references(data, main, judged[-1], on_labels, on_votes)
+        references = kind.references(data, main, judged[-1])
+        titles = f"{LABELS_ALONE}: end model", without_labels(main.method)
+        for title, model in zip(titles, (on_labels, on_votes), strict=True):
+            if model is not None:
+                references.append(_reference(data, title, model, judged[-1]))
     everything = [*runs, *(each for each, _ in references)]
     rows = judged_rows(everything)
     return Outcome(

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.compare import Judged, score_table
-from wiesel.evaluation.comparison import LABELS_ALONE, without_labels
 from wiesel.io import FilePath, Split, matching_files
 from wiesel.io.files import table_format
 from wiesel.labels import ABSTAIN
@@ -163,27 +162,10 @@ class ProjectKind(ABC):
         return len(np.unique(gold.y)) > 1
 
     def references(
-        self,
-        data: "TrainingSet",
-        main: "Trained",
-        split: str,
-        on_labels: "Trained | None",
-        on_votes: "Trained | None",
+        self, data: "TrainingSet", main: "Trained", split: str
     ) -> list[tuple[Judged, Any]]:
-        """Return baselines on a split, with their reports.
-
-        `on_labels` learned gold labels and no votes, `on_votes` votes and no labels.
-        """
-        found = []
-        titles = f"{LABELS_ALONE}: end model", without_labels(main.method)
-        for title, run in zip(titles, (on_labels, on_votes), strict=True):
-            if run is not None:
-                proba = self.predicted(data, run.model, split)
-                report = self.report(data, run, split, proba, RESAMPLES)
-                right = self.right(data, run, split, proba)
-                own = Judged(title, main.seed, run.seconds, self.figures(report), right)
-                found.append((own, report))
-        return found
+        """Return baselines on a split that need no network, with their reports."""
+        return []
 
     def more_results(
         self,

@@ -108,25 +108,16 @@ class SeveralLabelsProject(ProjectKind):
         """Return the part of each row with gold in macro F1."""
         return _parts(data.truth[split], proba, run.model.threshold_)
 
-    def references(
-        self,
-        data: TrainingSet,
-        main: Trained,
-        split: str,
-        on_labels: Trained | None,
-        on_votes: Trained | None,
-    ) -> list[tuple[Judged, Any]]:
-        """Return models of the labels alone and of the votes alone."""
-        others = super().references(data, main, split, on_labels, on_votes)
+    def references(self, data: TrainingSet, main: Trained, split: str) -> list[tuple[Judged, Any]]:
+        """Return logistic regressions on the labels alone."""
         start = time.perf_counter()
         proba = _logistic(data, split)
         if proba is None:
-            return others
+            return []
         report = evaluate_presence(proba, data.truth[split], data.labels)
         seconds, right = time.perf_counter() - start, _parts(data.truth[split], proba, None)
         title = f"{LABELS_ALONE}: logistic"
-        own = Judged(title, main.seed, seconds, self.figures(report), right)
-        return [(own, report), *others]
+        return [(Judged(title, main.seed, seconds, self.figures(report), right), report)]
 
     def more_results(
         self, data: TrainingSet, first_runs: Mapping[str, Any], *_: Any

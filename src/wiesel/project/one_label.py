@@ -133,15 +133,8 @@ class OneLabelProject(ProjectKind):
         """Return whether each row with gold is predicted right."""
         return _right(data.truth[split], proba, run.model.threshold_)
 
-    def references(
-        self,
-        data: TrainingSet,
-        main: Trained,
-        split: str,
-        on_labels: Trained | None,
-        on_votes: Trained | None,
-    ) -> list[tuple[Judged, Any]]:
-        """Return the most common class, and models of the labels alone and of the votes alone."""
+    def references(self, data: TrainingSet, main: Trained, split: str) -> list[tuple[Judged, Any]]:
+        """Return the most common class, and logistic regression on the labels alone."""
         gold, seed = data.truth[split], main.seed
         name, report = commonest_class(gold, data.labels, n_resamples=RESAMPLES)
         right = gold[gold != ABSTAIN] == data.labels.index(name)
@@ -153,7 +146,7 @@ class OneLabelProject(ProjectKind):
             report = evaluate_proba(proba, gold, data.labels, n_resamples=RESAMPLES)
             right = _right(gold, proba, None)
             found.append((Judged(title, seed, seconds, self.figures(report), right), report))
-        return [*found, *super().references(data, main, split, on_labels, on_votes)]
+        return found
 
     def about_data(self, outcome: "Outcome") -> dict[str, Any]:
         """Return classes, sizes of splits and votes, and the comparisons of the main method."""

@@ -34,13 +34,9 @@ class LabelResultsPage(ResultsPage):
 
     @property
     def beside(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The figures of other methods."""
-        return self.desk.space.figures
-
-    @property
-    def compared(self) -> str:  # type: ignore[override]
-        """The figure by which other methods are compared with the first."""
-        return "span_f1" if "span_f1" in self.beside else "macro_f1"
+        """The figures of other methods, first the one by which they are compared."""
+        tested = ("macro_f1", "span_f1")
+        return tuple(sorted(self.desk.space.figures, key=lambda name: name not in tested))
 
     @property
     def files(self) -> dict[str, str]:

@@ -61,8 +61,7 @@ _FILES = {
 class ResultsPage:
     """One run, and the rows behind its metrics."""
 
-    beside: tuple[str, ...] = ("accuracy", "macro_f1", "auc")  # the figures of other methods
-    compared: str = "accuracy"  # the figure by which they are compared with the first
+    beside: tuple[str, ...] = ("accuracy", "macro_f1", "auc")  # of other methods, the tested first
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
@@ -244,7 +243,7 @@ class ResultsPage:
             if metrics.get("verdict"):
                 words(metrics["verdict"], "run-verdict")
             with table(
-                ("method", False), *heads, (f"{figure_name(self.compared)}, to the first", True)
+                ("method", False), *heads, (f"{figure_name(self.beside[0])}, to the first", True)
             ):
                 for row in rows:
                     with ui.element("tr").classes("run-baseline"):
