@@ -62,6 +62,7 @@ TESTS = (
     "tests/unit/io/test_vote_parts.py",
     "tests/unit/io/test_votes_on_disk.py",
     "tests/unit/lfs/test_prompt_files.py",
+    "tests/unit/project/test_exporting.py",
     _PUBLIC_NAMES,
     "tests/contracts",
     "tests/parity",

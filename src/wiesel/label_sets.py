@@ -86,7 +86,8 @@ class MultiLabelSpace(LabelSpace):
                 f"{who}: got the text {names!r}, where a set of labels is needed. "
                 f"Write {{{parts}}}."
             )
-        if isinstance(names, Mapping) or not isinstance(names, Iterable):
+        nested = getattr(names, "ndim", 1) != 1
+        if nested or isinstance(names, Mapping) or not isinstance(names, Iterable):
             raise DataError(f"{who}: got {names!r:.60}, where a set of labels is needed.")
         given = [getattr(name, "item", lambda own=name: own)() for name in names]
         for name in given:

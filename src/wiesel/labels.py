@@ -305,6 +305,7 @@ def class_prior(
     >>> class_prior(LabelSpace("ham", "spam"), "about 5 % spam")
     array([0.95, 0.05])
     """
+    labels = LabelSpace.of(labels)
     n_classes = len(labels)
     if isinstance(balance, str) or _is_rough(balance, labels):
         return _middle(rough_balance(labels, balance))

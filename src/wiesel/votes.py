@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import VoteError, listed, suggest
+from wiesel.errors import VoteError, as_list, listed, suggest
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import index_ids
 from wiesel.vote_entries import (
@@ -189,8 +189,11 @@ class VoteMatrix:
     @classmethod
     def concatenate(cls, parts: Sequence["VoteMatrix"]) -> "VoteMatrix":
         """Return the items of all parts, one after the other; voters and classes must agree."""
+        parts = as_list(parts, "Parts", "[votes, more_votes]", VoteError)
         if not parts:
             raise VoteError("There is nothing to concatenate: give at least one part.")
+        for part in parts:
+            require_votes(part)
         first = parts[0]
         for part in parts[1:]:
             part.check_same_voters(first.voters, first.labels)

@@ -8,16 +8,19 @@ import polars as pl
 import pytest
 
 import wiesel as ws
+from wiesel.analysis import disagreements
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import ParameterError, SavedModelError, WieselError
 from wiesel.evaluation import (
     choose_threshold,
+    commonest_class,
+    evaluate_presence,
     evaluate_proba,
     resampled_figures,
     supported_threshold,
     threshold_curve,
 )
-from wiesel.io import read_rows, read_votes, write_votes
+from wiesel.io import read_rows, read_votes, scan_rows, write_votes
 from wiesel.nn import Linear
 from wiesel.spans import (
     Documents,
@@ -108,6 +111,18 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "write_conll": (write_conll, {"documents": DOCUMENTS, "spans": SPANS}),
     "write_doccano": (write_doccano, {"documents": DOCUMENTS, "spans": SPANS}),
     "write_label_studio": (write_label_studio, {"documents": DOCUMENTS, "spans": SPANS}),
+    "concatenate": (ws.VoteMatrix.concatenate, {"parts": [VOTES, VOTES]}),
+    "commonest_class": (commonest_class, {"y": NAMES, "labels": VOTES.labels}),
+    "evaluate_presence": (
+        evaluate_presence,
+        {"proba": PROBA, "gold": [["a"], ["b"]] * 20, "labels": ["a", "b"]},
+    ),
+    "scan_rows": (scan_rows, {"path": "rows.csv"}),
+    "disagreements": (
+        disagreements,
+        {"rows": ROWS, "votes": VOTES, "gold": NAMES, "voters": VOTES.voters},
+    ),
+    "random rows": (ws.rows_to_label, {"votes": VOTES, "n": 5, "seed": 0}),
     "fit_together": (
         ws.fit_together,
         {"models": [ws.WeaSEL(NET, **QUICK)], "X": X, "votes": VOTES, "validation": (X, NAMES)},

@@ -65,6 +65,12 @@ def test_rows_are_there_and_are_labeled_while_votes_are_still_cast(serve, open_p
     # Drawn at random, so they are good to evaluate on.
     assert found == [("early", "evaluate"), ("late", "evaluate")]
 
+    # Whoever leaves a page that still loads leaves no trace in the log.
+    for address in ("/", "/map", "/lfs", "/label", "/train", "/results"):
+        left = open_page("about:blank")
+        left.goto(server.address + address, wait_until="commit")
+        left.close()
+    pages.pop().close()
     first = pages[0]
     assert "being computed" in first.inner_text("main")
     (project / "go").touch()
@@ -77,3 +83,6 @@ def test_rows_are_there_and_are_labeled_while_votes_are_still_cast(serve, open_p
     first.goto(f"{server.address}/?predicted=late")
     first.wait_for_selector(".data-rows.w-ready")
     first.wait_for_selector("text=of 20,000 rows drawn at random")
+    first.close()
+    server.stop()
+    assert "Traceback" not in server.log.read_text()

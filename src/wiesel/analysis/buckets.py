@@ -14,7 +14,7 @@ from wiesel.errors import DataError, ParameterError, suggest
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import as_frame, in_order_of
 from wiesel.threads import check_polars_threads
-from wiesel.vote_entries import id_series
+from wiesel.vote_entries import id_series, voter_list
 from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["Buckets", "class_names", "disagreements", "label_buckets"]
@@ -59,6 +59,7 @@ def disagreements(
         raise DataError(f"There are {len(frame):,} rows but votes on {votes.n_items:,} items.")
     if finding is not None:
         voters = list(finding.get("voters") or ()) if voters is None else voters
+    voters = None if voters is None else voter_list(voters)
     chosen = None if not voters else votes.select(voters)
     truth = None if gold is None else gold_indices(votes, gold)
     mask = _mask(votes, chosen, truth, finding)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from wiesel.analysis.agreement import pair_counts
 from wiesel.errors import ParameterError, VoteError, listed
 from wiesel.labels import LabelSpace
+from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["Level", "Reliability", "reliability"]
@@ -89,6 +90,7 @@ def reliability(votes: VoteMatrix, level: Level | None = None, *, seed: int = 0)
         return Reliability(level, unknown, unknown, unknown, unknown, unknown, unknown, 0)
     patterns, times = np.unique(counts, axis=0, return_counts=True)
     n_draws = FEWER_RESAMPLES if len(patterns) > MANY_PATTERNS else RESAMPLES
+    check_number(VoteMatrix, "seed", seed, low=0, whole=True)
     rng, n_items = np.random.default_rng(seed), len(counts)
     drawn = np.array(
         [

@@ -13,7 +13,7 @@ from wiesel.cli.annotation_files import (
     describe_annotations,
     write_labels,
 )
-from wiesel.cli.project_options import LabelNames, Ordered, label_model_name, read_array
+from wiesel.cli.project_options import LabelNames, Ordered, label_model_name
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.errors import DataError, ParameterError, listed
 
@@ -177,6 +177,7 @@ def aggregated(
 def _features(given: str, columns: list[str]) -> Any:
     """A column of the answers, or what a file holds."""
     from wiesel.io import read_rows
+    from wiesel.io.files import read_array
 
     if given in columns:
         return given

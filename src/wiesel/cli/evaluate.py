@@ -8,8 +8,6 @@ import typer
 from wiesel.cli.project_options import (
     EndModelName,
     ModelFolder,
-    frame_and_inputs,
-    is_span_model,
     load_named,
 )
 from wiesel.cli.verb import Answer, command_line, verb
@@ -18,6 +16,7 @@ from wiesel.errors import DataError, ParameterError, listed
 if TYPE_CHECKING:
     from wiesel.evaluation import Comparison
     from wiesel.project.bundle import Bundle
+    from wiesel.project.kinds import GoldFile
 
 __all__ = ["evaluate"]
 
@@ -37,56 +36,43 @@ def evaluate(
     end_model: EndModelName = None,
 ) -> Answer:
     """Evaluate a saved model on gold labels."""
-    step = command_line("wiesel", "inspect", model)
-    if is_span_model(model):
-        from wiesel.project.spans import evaluate_documents
+    from wiesel.project.kinds import kind_of_task
 
-        found = evaluate_documents(model, data)
-        return Answer({"report": found.to_dict()}, str(found), step)
-    from wiesel.evaluation import evaluate as evaluate_model
-    from wiesel.evaluation import evaluate_proba
-    from wiesel.io import explained, read_gold
-    from wiesel.project.multilabel import gold_labels
-    from wiesel.project.rows import with_ids
-    from wiesel.tasks import SeveralLabelsTask
-
-    bundle = load_named(model, end_model, data)
-    rows, inputs = frame_and_inputs(bundle, data)
-    if rows is not None and "id" in rows.columns:
-        with explained(data):
-            with_ids(rows, None)
-    if bundle.model.task_.kind == SeveralLabelsTask.kind:
-        if rows is None:
-            raise ParameterError("A multi-label model is evaluated on a table with gold labels.")
-        present = gold_labels(rows, label_column, bundle.labels)
-        judged: Any = evaluate_model(bundle.model, inputs, present)
-        return Answer({"report": judged.to_dict()}, str(judged), step)
-    truth = read_gold(gold or data, bundle.labels, label_column=label_column)
-    proba, threshold = bundle.model.predict_proba(inputs), bundle.model.threshold_
-    covered = None if votes is None else _covered(votes, rows, len(proba), bundle.labels)
-    report = evaluate_proba(proba, truth, bundle.labels, threshold=threshold, covered=covered)
-    if against is None:
-        return Answer({"report": report.to_dict()}, str(report), step)
-    other = load_named(against, end_model, data)
-    paired = _paired((bundle, proba), other, data, truth)
-    text = f"{report}\n\nThe first is {model}, the second {against}.\n{paired}"
-    return Answer({"report": report.to_dict(), "paired": paired.to_dict()}, text, step)
+    bundle = load_named(model, end_model, data, taggers=True)
+    kind = kind_of_task(bundle.model.task_.kind)
+    if not kind.compares_models:
+        for option, value in (("--gold", gold), ("--votes", votes), ("--against", against)):
+            if value is not None:
+                raise ParameterError(
+                    f"{option} is for models of one label for each item; {model} is one of "
+                    f"{kind.task}: leave {option} out."
+                )
+    found = kind.read_gold(bundle, data, label_column, gold)
+    covered = None
+    if votes is not None:
+        covered = _covered(votes, found.rows, len(found.inputs), bundle.labels)
+    report = kind.evaluated(bundle.model, found, covered)
+    result, text = {"report": report.to_dict()}, str(report)
+    if against is not None:
+        paired = _paired(bundle, load_named(against, end_model, data), data, found)
+        result["paired"] = paired.to_dict()
+        text = f"{report}\n\nThe first is {model}, the second {against}.\n{paired}"
+    return Answer(result, text, command_line("wiesel", "inspect", model))
 
 
-def _paired(first: tuple["Bundle", Any], other: "Bundle", data: Path, truth: Any) -> "Comparison":
+def _paired(bundle: "Bundle", other: "Bundle", data: Path, found: "GoldFile") -> "Comparison":
     """Compare two models on the same items, with McNemar's test and intervals."""
     from wiesel.evaluation import compare_paired_proba
 
-    bundle, proba = first
     if other.labels != bundle.labels:
         raise DataError(
             f"The models have different classes, {listed(bundle.labels)} and "
             f"{listed(other.labels)}: they cannot be compared."
         )
-    _, inputs = frame_and_inputs(other, data)
+    first = bundle.model.predict_proba(found.inputs)
+    second = other.model.predict_proba(other.file_inputs(data)[1])
     thresholds = (bundle.model.threshold_, other.model.threshold_)
-    second = other.model.predict_proba(inputs)
-    return compare_paired_proba(proba, second, truth, bundle.labels, thresholds=thresholds)
+    return compare_paired_proba(first, second, found.gold, bundle.labels, thresholds=thresholds)
 
 
 def _covered(path: Path, rows: Any, n_items: int, labels: Any) -> Any:

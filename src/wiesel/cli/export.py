@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wiesel.cli.project_options import EndModelName, ModelFolder, load_named, read_array
+from wiesel.cli.project_options import EndModelName, ModelFolder, load_named
 from wiesel.cli.verb import Answer, command_line, verb
 from wiesel.errors import ParameterError
 
@@ -38,6 +38,7 @@ def export(
     read raw texts or columns. A .pt2 (`torch.export`) holds any network, which reads vectors.
     """
     from wiesel.io import read_rows
+    from wiesel.io.files import read_array
     from wiesel.project.exporting import export_model
 
     suffix = ".onnx" if onnx else ".pt2" if torch else ".npz"

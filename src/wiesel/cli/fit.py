@@ -14,7 +14,6 @@ from wiesel.cli.project_options import (
     end_model_name,
     label_space,
     method_name,
-    read_array,
 )
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.errors import ParameterError
@@ -90,6 +89,7 @@ def _end_to_end(
     if method == "supervised":
         raise ParameterError("supervised learns from gold labels, not from votes: use wiesel run.")
     from wiesel.compare import build_method
+    from wiesel.io.files import read_array
     from wiesel.nn.names import end_model_by_name
     from wiesel.votes import VoteMatrix
 

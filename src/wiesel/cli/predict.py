@@ -11,7 +11,6 @@ import typer
 from wiesel.cli.project_options import (
     EndModelName,
     ModelFolder,
-    frame_and_inputs,
     is_span_model,
     load_named,
 )
@@ -127,7 +126,7 @@ def _of_array(bundle: "Bundle", data: Path, output: Path | None) -> Answer:
 
     from wiesel.project.outputs import prediction_frame
 
-    _, inputs = frame_and_inputs(bundle, data)
+    _, inputs = bundle.file_inputs(data)
     proba = bundle.model.predict_proba(inputs)
     ids = pl.Series("id", range(len(proba)), pl.Int64)
     return _told(prediction_frame(ids, bundle.model, proba), output, _threshold(bundle))
@@ -150,7 +149,7 @@ def _of_votes(
         raise ParameterError(
             f"--votes is for models of the method committee; this is a {type(model).__name__}."
         )
-    rows, inputs = frame_and_inputs(bundle, data)
+    rows, inputs = bundle.file_inputs(data)
     votes = read_votes(votes_file, labels=bundle.labels)
     if rows is None:
         ids = pl.Series("id", range(votes.n_items))

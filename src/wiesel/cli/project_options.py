@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.verb import command_line, split_names, tell
-from wiesel.errors import DataError, ParameterError, SavedModelError, listed
+from wiesel.errors import ParameterError, SavedModelError, listed
 
 if TYPE_CHECKING:
     from wiesel.labels import LabelSpace
@@ -35,7 +35,6 @@ __all__ = [
     "announce",
     "classes_of",
     "end_model_name",
-    "frame_and_inputs",
     "free_folder",
     "is_span_model",
     "label_model_name",
@@ -45,7 +44,6 @@ __all__ = [
     "method_name",
     "open_workspace",
     "project_or_methods",
-    "read_array",
 ]
 
 ProjectFolder = Annotated[
@@ -240,6 +238,7 @@ def named_network(manifest: Mapping[str, Any], end_model: str, data: str | Path 
     """Return an untrained network by name, with the sizes and options used in training."""
     import numpy as np
 
+    from wiesel.io.files import read_array
     from wiesel.nn.names import end_model_by_name
 
     shape = manifest.get("inputs", {}).get("shape", [])
@@ -263,33 +262,3 @@ def _refuse_unnamed(model: Path, manifest: Mapping[str, Any]) -> None:
         f"The end model of {model} is a custom module, whose code is not stored. "
         f"If you trust that code, add {command_line('--end-model', name)}"
     )
-
-
-def frame_and_inputs(bundle: "Bundle", data: Path) -> tuple[Any, Any]:
-    """Return the rows of a file (None for an array) and the model inputs."""
-    from wiesel.io import explained, read_rows
-
-    if data.suffix == ".npy":
-        return None, bundle.array_inputs(read_array(data))
-    rows = read_rows(data)
-    with explained(data):
-        return rows, bundle.inputs(rows)
-
-
-def read_array(path: Path) -> Any:
-    """Return an array from a .npy file, memory-mapped."""
-    import numpy as np
-
-    from wiesel.io import existing_file
-
-    file = existing_file(path)
-    if file.suffix != ".npy":
-        raise DataError(f"{path} is not a .npy file: write the array with numpy.save('X.npy', X).")
-    try:
-        return np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError):
-        # NumPy's own message recommends pickles, which can execute arbitrary code.
-        raise DataError(
-            f"{path} cannot be read as an array of numbers: it is truncated, not a .npy file, "
-            "or holds Python objects. Write it with numpy.save('X.npy', X)."
-        ) from None

@@ -26,6 +26,7 @@ from wiesel.io import (
     read_rows,
 )
 from wiesel.labels import LabelSpace, as_indices
+from wiesel.parameters import check_number
 from wiesel.tables import require_columns
 from wiesel.vote_entries import id_series
 from wiesel.votes import VoteMatrix
@@ -196,6 +197,7 @@ def load_movie_reviews(seed: int = 0) -> Dataset:
     labels = LabelSpace("negative", "positive")
     gold = labels.indices(reviews["label"])
     rows = reviews.drop("label").with_columns(("review_" + reviews["id"].cast(str)).alias("id"))
+    check_number(VoteMatrix, "seed", seed, low=0, whole=True)
     order = np.random.default_rng(seed).permutation(len(reviews))
     parts = np.split(order, np.cumsum(list(_SIZES.values()))[:-1])
     splits = {name: Split(rows[part], gold[part]) for name, part in zip(_SIZES, parts, strict=True)}

@@ -256,7 +256,7 @@ def calibration_bins(
 
 def checked_arrays(gold: Any, proba: Any, predicted: Any) -> tuple[IntArray, FloatArray, IntArray]:
     """Return gold, probabilities and predictions of the same items as arrays, or refuse them."""
-    numbers = _numbers(proba, "The probabilities")
+    numbers = as_numbers(proba, "The probabilities")
     if numbers.ndim != 2 or not numbers.size:
         raise FeatureError(
             f"The probabilities must be an array of items x classes; got the shape {numbers.shape}."
@@ -279,7 +279,8 @@ def checked_arrays(gold: Any, proba: Any, predicted: Any) -> tuple[IntArray, Flo
     return found[0], numbers, found[1]
 
 
-def _numbers(values: Any, what: str) -> npt.NDArray[np.float64]:
+def as_numbers(values: Any, what: str) -> npt.NDArray[np.float64]:
+    """Return an array of numbers, or an error that names what is none."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -448,7 +449,7 @@ def threshold_curve(proba: FloatArray, gold: Any) -> ThresholdCurve:
 def _scores(proba: FloatArray, gold: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """P(second class), and whether the second class is the true one."""
     gold = in_order_of(proba, gold, "gold", "the probabilities")
-    scores = _numbers(proba, "The probabilities")
+    scores = as_numbers(proba, "The probabilities")
     if scores.ndim == 2 and scores.shape[1] == 2:
         scores = scores[:, 1]
     truth = np.asarray(gold)

@@ -502,6 +502,7 @@ def commonest_class(y: Any, labels: LabelSpace, *, n_resamples: int = 0) -> tupl
     >>> name, round(float(report.accuracy), 3), float(report.auc)
     ('ham', 0.667, 0.5)
     """
+    labels = LabelSpace.of(labels)
     gold = labels.indices(y, allow_unknown=True)
     counts = np.bincount(gold[gold >= 0], minlength=len(labels))
     first = int(counts.argmax())

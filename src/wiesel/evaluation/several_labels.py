@@ -17,7 +17,7 @@ from wiesel.evaluation.intervals import (
     item_groups,
     percentile_interval,
 )
-from wiesel.evaluation.metrics import average_precision
+from wiesel.evaluation.metrics import as_numbers, average_precision
 from wiesel.evaluation.report import Report, Score, evaluate_proba, known
 from wiesel.label_sets import MultiLabelSpace, Presence
 from wiesel.labels import as_indices
@@ -148,7 +148,7 @@ def evaluate_presence(
 
 
 def _checked(proba: Any, labels: MultiLabelSpace) -> Array:
-    array = np.asarray(proba, dtype=np.float64)
+    array = as_numbers(proba, "The probabilities")
     if array.ndim != 2 or array.shape[1] != len(labels) or not len(array):
         raise FeatureError(
             f"Probabilities must be items x {len(labels)} labels, with at least one item; got the "

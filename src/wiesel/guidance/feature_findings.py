@@ -15,6 +15,7 @@ from wiesel.analysis.table import Column, Table, count, text
 from wiesel.errors import DataError, FeatureError, ParameterError
 from wiesel.guidance.end_preview import EndPreview, features_of, preview_end_model
 from wiesel.guidance.terms import TermIndex, distinctive_terms
+from wiesel.parameters import check_number
 from wiesel.tables import in_order_of
 from wiesel.threads import one_thread
 from wiesel.vote_entries import id_series
@@ -60,6 +61,7 @@ def feature_findings(
     ('uncovered_cluster', 'cash')
     """
     require_votes(votes)
+    check_number(VoteMatrix, "seed", seed, low=0, whole=True)
     rng = np.random.default_rng(seed)
     n_items = votes.n_items
     rows = np.arange(n_items)
@@ -223,6 +225,7 @@ def uncovered_clusters(
         return []
     from scipy.cluster.vq import vq
 
+    check_number(VoteMatrix, "seed", seed, low=0, whole=True)
     rng = np.random.default_rng(seed)
     sample = rows if len(rows) <= _CLUSTERED else np.sort(rng.choice(rows, _SAMPLE, replace=False))
     centers = _centers(features[sample], min(n_clusters, len(sample)), rng)

@@ -68,6 +68,7 @@ def rows_to_label(
     X = None if X is None else features_of(X, votes)
     known = gold_indices(votes, gold)
     open_items = np.flatnonzero(known == ABSTAIN)
+    check_number(VoteMatrix, "seed", seed, low=0, whole=True)
     rng = np.random.default_rng(seed)
     n_random = n if way == "random" else round(n * random_share)
     drawn = rng.permutation(open_items)[:n_random]

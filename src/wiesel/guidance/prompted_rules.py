@@ -23,7 +23,7 @@ from wiesel.lfs.sending import Completion
 from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.parameters import check_number
 from wiesel.tables import as_frame, in_order_of
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["rules_from_model"]
 
@@ -64,6 +64,7 @@ def rules_from_model(  # noqa: PLR0913 - the arguments of suggest_lfs, and who w
     """
     check_number(Suggestions, "n_shown", n_shown, low=1, whole=True)
     known_votes = no_votes(rows, labels) if votes is None else votes
+    require_votes(known_votes)
     frame = as_frame(in_order_of(known_votes, rows, "rows"))
     if len(frame) != known_votes.n_items:
         raise DataError(

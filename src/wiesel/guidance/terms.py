@@ -9,6 +9,8 @@ import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
 
+from wiesel.errors import as_list
+
 __all__ = ["TermIndex", "distinct_cells", "distinctive_terms"]
 
 _MOST_TERMS = 40_000
@@ -38,6 +40,7 @@ class TermIndex:
 
         Without `phrases`, terms are single words.
         """
+        texts = as_list(texts, "Texts", "['hello']")
         least = max(3, len(texts) // 2000) if min_count is None else min_count
         least = min(least, max(len(texts), 1))
         text, code, names = _words_of(pl.Series(texts, dtype=pl.String))

@@ -18,7 +18,7 @@ from wiesel.io.dataset import Dataset, Split
 from wiesel.io.files import FilePath, existing_file, existing_folder, explained
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.unfinished import named_problems, owner_mark, remove_abandoned
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = [
     "Exchange",
@@ -107,6 +107,7 @@ def to_cleanlab(votes: VoteMatrix) -> Any:
         pandas = import_module("pandas")
     except ImportError:
         raise MissingExtraError("cleanlab takes a table of pandas: pip install pandas") from None
+    require_votes(votes)
     dense = votes.dense().astype(np.float64)
     dense[dense == ABSTAIN] = np.nan
     has_votes = np.bincount(votes.voter_index, minlength=votes.n_voters) > 0

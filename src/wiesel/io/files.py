@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import polars as pl
 
 from wiesel.errors import DataError, as_path, listed, suggest
@@ -27,6 +28,7 @@ __all__ = [
     "existing_folder",
     "explained",
     "parse_toml",
+    "read_array",
     "read_text",
     "read_unchanged",
     "replacing",
@@ -117,7 +119,7 @@ def existing_file(path: FilePath) -> Path:
 
 def existing_folder(path: FilePath) -> Path:
     """Return the path of a folder that exists."""
-    found = Path(path)
+    found = as_path(path)
     if found.is_file():
         raise DataError(f"{found} is a file, not a folder.")
     if not found.is_dir():
@@ -149,6 +151,21 @@ def write_text(path: FilePath, text: str) -> None:
     """Write a text file in UTF-8, which appears when it is complete."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def read_array(path: FilePath) -> Any:
+    """Return an array from a .npy file, memory-mapped."""
+    file = existing_file(path)
+    if file.suffix != ".npy":
+        raise DataError(f"{path} is not a .npy file: write the array with numpy.save('X.npy', X).")
+    try:
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError):
+        # NumPy's own message recommends pickles, which can execute arbitrary code.
+        raise DataError(
+            f"{path} cannot be read as an array of numbers: it is truncated, not a .npy file, "
+            "or holds Python objects. Write it with numpy.save('X.npy', X)."
+        ) from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -242,7 +259,7 @@ def replacing(path: FilePath) -> Iterator[Path]:
 @contextmanager
 def appearing_folder(path: FilePath) -> Iterator[Path]:
     """Yield a folder to fill, which appears as `path` once it is complete, or not at all."""
-    target = Path(path)
+    target = as_path(path)
     if target.exists():
         raise DataError(f"{target} exists already: give a new folder.")
     with filling(target) as unfinished:

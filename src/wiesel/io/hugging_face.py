@@ -61,7 +61,10 @@ def soft_labeled_rows(rows: Any, proba: Any, labels: LabelSpace | Sequence[str])
     ('see you', 0, [0.75, 0.25])
     """
     frame, space = as_frame(rows), LabelSpace.of(labels)
-    array = np.asarray(proba, dtype=np.float32)
+    try:
+        array = np.asarray(proba, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise DataError(f"Soft labels are an array of numbers; got {proba!r:.60}.") from None
     if array.shape != (len(frame), len(space)):
         raise DataError(
             f"Soft labels of {len(frame)} rows and {len(space)} classes are an array of that "

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from wiesel.errors import DataError, listed
+from wiesel.errors import DataError, as_path, listed
 from wiesel.io.dialects import LONGEST_LINE, Dialect, decoded_file, dialect_of, first_long_line
 from wiesel.io.files import (
     FORMATS,
@@ -174,7 +174,7 @@ def matching_files(path: FilePath) -> list[Path]:
 
     All have the same format.
     """
-    found = Path(path)
+    found = as_path(path)
     files = _tables_in(found) if found.is_dir() else [found]
     if is_pattern(path):
         files = sorted(Path(found.anchor).glob(str(found.relative_to(found.anchor))))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from wiesel.errors import DataError
+from wiesel.errors import DataError, as_path
 from wiesel.io.files import FilePath, existing_file, read_text, write_text
 from wiesel.lfs.answer_reading import Unreadable
 from wiesel.lfs.batch import RowSource
@@ -293,7 +293,7 @@ def write_batch_requests(
     >>> sorted(json.loads(path.read_text()))
     ['body', 'custom_id', 'method', 'url']
     """
-    target = Path(path)
+    target = as_path(path)
     if target.suffix != ".jsonl":
         raise DataError(f"Batch files are JSONL; give {path} the extension .jsonl.")
     by_model: dict[tuple[str, str], list[Prompt]] = {}

@@ -14,6 +14,8 @@ from wiesel.errors import (
     DataError,
     LabelingFunctionError,
     ParameterError,
+    as_list,
+    as_path,
     listed,
     suggest,
 )
@@ -223,7 +225,8 @@ def prompt(
     >>> lf.question({"text": "Win!"})
     'Is this message spam?\nWin!\n\nAnswer with yes or no only.'
     """
-    names = (labels,) if isinstance(labels, str) else tuple(labels)
+    given = [labels] if isinstance(labels, str) else as_list(labels, "Labels", "['ham', 'spam']")
+    names = tuple(given)
     return Prompt(names, template, client, grade, samples, name=name)
 
 
@@ -289,7 +292,7 @@ class PromptFile:
     @classmethod
     def read(cls, name: FilePath, kind: str | None = None) -> Self:
         """Return a prompt of Wiesel by its name, or the prompt in a file by its path."""
-        given = Path(name)
+        given = as_path(name)
         if given.suffix != ".toml":
             if str(name) not in cls.names():
                 known = f"{suggest(str(name), cls.names())} Or give the path of a .toml file."
@@ -406,7 +409,8 @@ def prompt_from_file(  # noqa: PLR0913 - what a prompt of a file is filled with
     <BLANKLINE>
     <BLANKLINE>
     """
-    names = (labels,) if isinstance(labels, str) else tuple(labels)
+    given = [labels] if isinstance(labels, str) else as_list(labels, "Labels", "['ham', 'spam']")
+    names = tuple(given)
     found = PromptFile.read(file, "classify")
     template = found.template(names, task, column, meanings, examples)
     made_of = f"{found.name} {found.version}"

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from wiesel.errors import DataError, MissingExtraError, ParameterError, suggest
+from wiesel.errors import DataError, MissingExtraError, ParameterError, as_path, suggest
 from wiesel.io.files import FilePath, parse_toml, read_text
 from wiesel.lfs.function import build
 from wiesel.lfs.sending import ChatError, Completion, Question
@@ -94,7 +94,7 @@ class PriceTable:
         That is the one in `WIESEL_PRICES`, `prices.toml` in the current folder, or the one in the
         user's folder of settings.
         """
-        file = _default_file() if path is None else Path(path)
+        file = _default_file() if path is None else as_path(path)
         if file is None:
             return cls()
         try:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import LabelingFunctionError, ParameterError, VoteError, listed
+from wiesel.errors import LabelingFunctionError, ParameterError, VoteError, as_list, listed
 from wiesel.io.files import FilePath
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace
@@ -466,8 +466,8 @@ def prompt_labels(  # noqa: PLR0913 - what a prompt is filled with
     >>> topics.name, topics.exhaustive
     ('prompt_labels', ('sports', 'money'))
     """
-    names = tuple(labels)
-    if isinstance(labels, str) or not names:
+    names = () if isinstance(labels, str) else tuple(as_list(labels, "Labels", "['a', 'b']"))
+    if not names:
         raise ParameterError(f"labels is a list of labels; got {labels!r:.60}.")
     template = PromptFile.read(file, "labels").template(names, task, column, meanings)
     asking = _Asking(_unused, _ANSWER, names=names, template=template, client=client)

@@ -10,6 +10,7 @@ from wiesel.evaluation import Report
 from wiesel.evaluation.metrics import threshold_curve
 from wiesel.labels import ABSTAIN
 from wiesel.plots.drawing import COLORS, SOFT, add_legend, color_of, empty_figure
+from wiesel.scikit_learn import require_model
 from wiesel.tables import in_order_of
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def threshold(model: Any, X: Any, y: Any) -> "Figure":
     >>> [line.get_label() for line in figure.axes[0].lines[:3]]
     ['precision', 'recall', 'F1']
     """
-    model.check_fitted()
+    require_model(model, "model")
     if len(model.labels_) != 2:
         raise ParameterError(
             f"A decision threshold belongs to two classes; this model has {len(model.labels_)}."

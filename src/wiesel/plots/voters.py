@@ -22,6 +22,7 @@ from wiesel.plots.drawing import (
     plot_title,
     rows_figure,
 )
+from wiesel.scikit_learn import require_model
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def voter_weights(model: Any, X: Any = None, votes: VoteMatrix | None = None) ->
     >>> voter_weights(OneCoin().fit(votes)).axes[0].get_xlabel()
     'accuracy estimated by OneCoin'
     """
-    model.check_fitted()
+    require_model(model, "model")
     if isinstance(model, LabelModel):
         values = np.asarray(_learned_accuracies(model, votes), dtype=np.float64)
         return _dots(model, values, None, f"accuracy estimated by {type(model).__name__}")

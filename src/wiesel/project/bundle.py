@@ -20,7 +20,8 @@ from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.feature_reader import FeatureReader
 from wiesel.end_to_end.storage import end_to_end_contents
 from wiesel.errors import DataError, ParameterError, SavedModelError
-from wiesel.io import FilePath, Split
+from wiesel.io import FilePath, Split, explained, read_rows
+from wiesel.io.files import read_array
 from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import column_digest, digest
 from wiesel.project.vectors import Vectors, raw_inputs
@@ -115,6 +116,14 @@ class Bundle:
         frame = as_frame(rows)
         split = Split(frame, np.full(len(frame), ABSTAIN))
         return self.features.transform(raw_inputs(note["kind"], note["column"], split))
+
+    def file_inputs(self, data: FilePath) -> tuple[Any, Any]:
+        """Return the rows of a file (None for an array) and the model inputs."""
+        if Path(data).suffix == ".npy":
+            return None, self.array_inputs(read_array(data))
+        rows = read_rows(data)
+        with explained(data):
+            return rows, self.inputs(rows)
 
     def array_inputs(self, array: Any) -> Any:
         """Return the model inputs for an array like the one it was trained on."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wiesel.project.judging import Outcome
     from wiesel.project.training import Trained, TrainingSet
 
-__all__ = ["RESAMPLES", "OneItem", "ProjectKind", "kind_of"]
+__all__ = ["RESAMPLES", "GoldFile", "OneItem", "ProjectKind", "kind_of", "kind_of_task"]
 
 RESAMPLES = 1000
 """How many resamples the intervals of reports are computed from."""
@@ -42,6 +42,15 @@ class OneItem(NamedTuple):
     place: int
     row: dict[str, Any]
     alone: Any
+
+
+class GoldFile(NamedTuple):
+    """Items of a file with gold labels, for a saved model."""
+
+    rows: Any
+    """The table; None for arrays and documents."""
+    inputs: Any
+    gold: Any
 
 
 class ProjectKind(ABC):
@@ -57,6 +66,8 @@ class ProjectKind(ABC):
     """What the rows are called."""
     classes: ClassVar[str] = "labels"
     """What the classes are called."""
+    compares_models: ClassVar[bool] = False
+    """Whether `wiesel evaluate` compares two models, and takes votes and arrays."""
     networks: ClassVar[int | None] = None
     """How many networks a baseline averages; None averages as many as the committee has."""
 
@@ -102,6 +113,16 @@ class ProjectKind(ABC):
         note = bundle.manifest["inputs"]
         raw = raw_inputs(note["kind"], note["column"], one.alone)
         return rows_of_arrays(bundle.features.transform(raw), 0)
+
+    # Evaluation of a saved model
+
+    @abstractmethod
+    def read_gold(self, bundle: Bundle, data: Path, column: str, gold: Path | None) -> GoldFile:
+        """Return the inputs and gold labels of a file; `gold` has those of an array."""
+
+    @abstractmethod
+    def evaluated(self, model: Any, found: GoldFile, covered: Any = None) -> Any:
+        """Return the report on a model; `covered` are the items with votes, if they are known."""
 
     # Training
 
@@ -214,11 +235,16 @@ class ProjectKind(ABC):
 
 def kind_of(project: Project) -> ProjectKind:
     """Return what a project's kind of task means for it."""
-    if project.task == "spans":
+    return kind_of_task(project.task)
+
+
+def kind_of_task(task: str) -> ProjectKind:
+    """Return what a kind of task means for projects and their files."""
+    if task == "spans":
         from wiesel.project.spans import SpansProject
 
         return SpansProject()
-    if project.task == "several labels":
+    if task == "several labels":
         from wiesel.project.multilabel import SeveralLabelsProject
 
         return SeveralLabelsProject()

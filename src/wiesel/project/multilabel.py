@@ -13,7 +13,7 @@ import polars as pl
 
 from wiesel.compare import Judged, logistic_proba
 from wiesel.errors import DataError, ParameterError, listed
-from wiesel.evaluation import MultiLabelReport, evaluate_presence
+from wiesel.evaluation import MultiLabelReport, evaluate, evaluate_presence
 from wiesel.evaluation.comparison import LABELS_ALONE, f1_parts
 from wiesel.io import Split, explained, read_rows, write_rows
 from wiesel.labels import ABSTAIN
@@ -23,8 +23,9 @@ from wiesel.multilabel import (
     write_multilabel_votes,
 )
 from wiesel.multilabel.files import LoadedMultiLabelLFs
+from wiesel.project.bundle import Bundle
 from wiesel.project.judged_items import shown_text
-from wiesel.project.kinds import ProjectKind
+from wiesel.project.kinds import GoldFile, ProjectKind
 from wiesel.project.labels import gold_of, with_labeled_dev
 from wiesel.project.one_label import simple_inputs
 from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns, soft_labels_of
@@ -55,6 +56,21 @@ class SeveralLabelsProject(ProjectKind):
     best_by = "macro_f1"
     best_in_words = "macro F1"
     networks = 1
+
+    def read_gold(self, bundle: Bundle, data: Path, column: str, gold: Path | None) -> GoldFile:
+        """Return the rows of a table, and their labels."""
+        rows, inputs = bundle.file_inputs(data)
+        if rows is None:
+            raise ParameterError("A multi-label model is evaluated on a table with gold labels.")
+        if "id" in rows.columns:
+            with explained(data):
+                with_ids(rows, None)
+        return GoldFile(rows, inputs, gold_labels(rows, column, bundle.labels))
+
+    def evaluated(self, model: Any, found: GoldFile, covered: Any = None) -> MultiLabelReport:
+        """Return the report on every label."""
+        report: MultiLabelReport = evaluate(model, found.inputs, found.gold)
+        return report
 
     def check(self, project: Project) -> None:
         """Refuse data sets and crowd answers."""

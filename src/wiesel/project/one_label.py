@@ -15,12 +15,13 @@ from wiesel.end_to_end.fine_tuning import gold_folds
 from wiesel.evaluation import Report, commonest_class, compare_paired_proba, evaluate_proba
 from wiesel.evaluation.comparison import LABELS_ALONE
 from wiesel.evaluation.metrics import predicted_classes
-from wiesel.io import Split, write_votes
+from wiesel.io import Split, explained, read_gold, write_votes
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import prompt_records
 from wiesel.lfs.loading import LoadedLFs
+from wiesel.project.bundle import Bundle
 from wiesel.project.judging import write_judge_errors
-from wiesel.project.kinds import RESAMPLES, ProjectKind
+from wiesel.project.kinds import RESAMPLES, GoldFile, ProjectKind
 from wiesel.project.labels import gold_of, with_labeled_dev
 from wiesel.project.monitoring import run_reference
 from wiesel.project.outputs import (
@@ -31,7 +32,7 @@ from wiesel.project.outputs import (
     write_soft_labels,
 )
 from wiesel.project.reporting import report_data
-from wiesel.project.rows import ProjectRows, project_classes, read_splits
+from wiesel.project.rows import ProjectRows, project_classes, read_splits, with_ids
 from wiesel.project.settings import Project
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.project.vectors import rows_of_arrays
@@ -55,6 +56,22 @@ class OneLabelProject(ProjectKind):
     best_by = "accuracy"
     best_in_words = "accuracy"
     classes = "classes"
+    compares_models = True
+
+    def read_gold(self, bundle: Bundle, data: Path, column: str, gold: Path | None) -> GoldFile:
+        """Return the rows of a table or an array, and their classes."""
+        rows, inputs = bundle.file_inputs(data)
+        if rows is not None and "id" in rows.columns:
+            with explained(data):
+                with_ids(rows, None)
+        return GoldFile(rows, inputs, read_gold(gold or data, bundle.labels, label_column=column))
+
+    def evaluated(self, model: Any, found: GoldFile, covered: Any = None) -> Report:
+        """Return the report on the predicted classes."""
+        proba, threshold = model.predict_proba(found.inputs), model.threshold_
+        return evaluate_proba(
+            proba, found.gold, model.labels_, threshold=threshold, covered=covered
+        )
 
     def read(self, project: Project, lfs: LoadedLFs | None = None) -> ProjectRows:
         """Return the rows of files, a data set or a module."""

@@ -27,7 +27,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
 from wiesel.project.bundle import Bundle, recorded_file
 from wiesel.project.insights import leak_findings
-from wiesel.project.kinds import OneItem, ProjectKind
+from wiesel.project.kinds import GoldFile, OneItem, ProjectKind
 from wiesel.project.labels import OF_WORKBENCH, labeled_gold, missing_dev_labels
 from wiesel.project.reporting import paragraphs, reproduce, training
 from wiesel.project.rows import SPLITS, ProjectRows, find_id, refuse_equal_test
@@ -56,13 +56,17 @@ from wiesel.tasks import SpansTask
 if TYPE_CHECKING:
     from wiesel.project.judging import Outcome
 
-__all__ = ["SpansProject", "evaluate_documents", "load_tagger"]
+__all__ = ["SpansProject", "load_tagger"]
 
 _SHOWN, _IN_REPORT = 3, 40
 """How many marked texts the command line and the report show."""
 _OF_VOTES = (
-    "The votes alone, on the same documents: where span functions can be applied to new texts, and "
-    "find more than the tagger, their spans are the better ones."
+    "The votes alone, and the tagger together with them, on the same documents. Where span "
+    "functions can be applied to new texts, tagger.predict(documents, votes) uses their votes, too."
+)
+_LEGEND = (
+    "Texts with mistakes come first: a wrong span is struck out, and a gold span that was missed "
+    "has a dashed border."
 )
 _STYLE = "<style>mark{border-radius:.25em;padding:.1em .2em;color:#111}sub{font-size:.65em}</style>"
 
@@ -75,6 +79,17 @@ class SpansProject(ProjectKind):
     best_in_words = "F1 of exact spans"
     items = "documents"
     networks = 1
+
+    def read_gold(self, bundle: Bundle, data: Path, column: str, gold: Path | None) -> GoldFile:
+        """Return documents and their spans."""
+        documents, spans = read_annotated(data)
+        _check_gold(documents, spans, bundle.labels, data)
+        return GoldFile(None, documents, spans)
+
+    def evaluated(self, model: Any, found: GoldFile, covered: Any = None) -> SpanReport:
+        """Return the report on the predicted spans."""
+        predicted = model.predict(found.inputs)
+        return evaluate_spans(found.gold, predicted, found.inputs, model.labels_)
 
     def check(self, project: Project) -> None:
         """Refuse settings other than texts in files, span functions and taggers."""
@@ -251,7 +266,10 @@ class SpansProject(ProjectKind):
 
     def sections(self, outcome: "Outcome") -> Mapping[str, str]:
         """Return the sections of the report."""
-        texts = "".join(document.to_html() for document in _marked(outcome, _IN_REPORT))
+        marked = _marked(outcome, _IN_REPORT)
+        texts = "".join(document.to_html() for document in marked)
+        if any(document.n_mistakes for document in marked):
+            texts = paragraphs([_LEGEND]) + texts
         methods = [run.method for run in outcome.trained]
         return {
             "Summary": _summary(outcome) + paragraphs(self.leaks(outcome.data)),
@@ -273,15 +291,6 @@ class SpansProject(ProjectKind):
             parts += [table.to_text(), str(outcome.reports[outcome.main.method][split])]
             parts.append(f"{_OF_VOTES}\n{_of_votes(outcome, split).to_text()}")
         return [*parts, "\n".join(map(str, _marked(outcome, _SHOWN)))]
-
-
-def evaluate_documents(model: FilePath, gold: FilePath) -> SpanReport:
-    """Return how well a saved tagger finds the gold spans of a file."""
-    tagger = load_tagger(model)
-    documents, spans = read_annotated(gold)
-    labels: SpanLabels = tagger.labels_  # type: ignore[assignment]
-    _check_gold(documents, spans, labels, Path(gold))
-    return evaluate_spans(spans, tagger.predict(documents), documents, labels)
 
 
 def load_tagger(model: FilePath) -> EndToEndModel:
@@ -316,32 +325,43 @@ def _voters(outcome: "Outcome") -> Table:
 
 
 def _marked(outcome: "Outcome", limit: int) -> list[MarkedText]:
-    """Return the first documents with a span, with the spans marked and the votes for them."""
+    """Return documents with spans, those with mistakes first, and the votes on their spans."""
     votes_by_split = outcome.data.votes_by_split
     split = next(name for name in ("test", "dev", "train") if name in votes_by_split)
-    found = outcome.proba[split]
-    chosen = [k for k, own in enumerate(found) if own][:limit]
+    found, gold = outcome.proba[split], outcome.data.truth.get(split)
+    if gold is None:
+        chosen = [k for k, own in enumerate(found) if own]
+    else:
+        wrong = [
+            {span[:3] for span in own} != {Span(*span)[:3] for span in true}
+            for own, true in zip(found, gold, strict=True)
+        ]
+        seen = (k for k, own in enumerate(found) if own or gold[k])
+        chosen = sorted(seen, key=lambda k: not wrong[k])
+    chosen = chosen[:limit]
     votes = votes_by_split[split].select(np.array(chosen, dtype=np.int64))
-    return explain_spans(votes, [found[k] for k in chosen])
+    true = None if gold is None else [gold[k] for k in chosen]
+    return explain_spans(votes, [found[k] for k in chosen], true)
 
 
 def _of_votes(outcome: "Outcome", split: str) -> Table:
-    """The quality of the votes alone, which read their lists of names on these documents, too."""
+    """The quality of the votes, which read their lists of names on these documents, too."""
     data, main = outcome.data, outcome.main
     votes, documents = data.votes_by_split[split], data.splits[split]
     found = {"majority vote": votes.majority()}
     if isinstance(main.model, ExplainedModel):
         proba = main.model.soft_labels(documents, votes)
         found[f"soft labels of {main.method}"] = spans_of_proba(proba, documents, data.labels)
+        found[f"{main.method}, tagger and votes"] = main.model.predict(documents, votes)
     rows = []
     for name, spans in found.items():
         report = evaluate_spans(data.truth[split], spans, documents, data.labels.names)
         exact, overlap_f1 = report.exact["all"], report.overlap["all"].f1
         rows.append((name, exact.precision, exact.recall, exact.f1, overlap_f1))
     shown = ("precision", "recall", "F1", "overlap F1")
-    frame = pl.DataFrame(rows, schema=["votes alone", *shown], orient="row")
+    frame = pl.DataFrame(rows, schema=["spans of", *shown], orient="row")
     frame = frame.with_columns(pl.col(shown).fill_nan(None))
-    return Table(frame, (text("votes alone"), *map(percent, shown)))
+    return Table(frame, (text("spans of"), *map(percent, shown)))
 
 
 def _summary(outcome: "Outcome") -> str:
@@ -355,6 +375,17 @@ def _summary(outcome: "Outcome") -> str:
         if kept is None
         else f"Epoch {kept} was kept: it had the best F1 of exact spans on the dev documents.",
     ]
+    split = outcome.judged_on
+    if split is not None:
+        of_votes = _of_votes(outcome, split).frame.sort("F1", descending=True, nulls_last=True)
+        best, alone = of_votes.row(0, named=True), outcome.reports[main.method][split]
+        f1 = alone.exact["all"].f1
+        if best["F1"] is not None and not best["F1"] <= f1:
+            sentences.append(
+                f"With votes on the {split} documents F1 is higher: {100 * best['F1']:.1f} % by "
+                f"{best['spans of']}, against {100 * f1:.1f} % by the tagger alone, which reads no "
+                "list of names. Use votes where the span functions can be applied."
+            )
     return paragraphs(sentences)
 
 

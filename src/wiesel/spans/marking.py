@@ -3,7 +3,7 @@
 import html
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -26,13 +26,16 @@ class SpanExplanation:
     voted_for: tuple[str, ...]
     voted_against: tuple[tuple[str, str], ...]
     """Voters that voted otherwise on its tokens, and for what."""
+    right: bool | None = None
+    """Whether it is a gold span; None without gold."""
 
     def __str__(self) -> str:
         sure = "" if self.span.confidence is None else f" ({100 * self.span.confidence:.0f} %)"
         who = ", ".join(self.voted_for) or "nobody"
         against = ", ".join(f"{voter} ({label})" for voter, label in self.voted_against)
         other = f"; against: {against}" if against else ""
-        return f"{self.span.label}{sure} {self.text!r}: {who}{other}"
+        wrong = "wrong: " if self.right is False else ""
+        return f"{wrong}{self.span.label}{sure} {self.text!r}: {who}{other}"
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,13 @@ class MarkedText:
     labels: tuple[str, ...]
     passed_over: tuple[SpanExplanation, ...] = ()
     """What voters marked in places without a span."""
+    missed: tuple[SpanExplanation, ...] = ()
+    """The gold spans that were not found."""
+
+    @property
+    def n_mistakes(self) -> int:
+        """The number of wrong and of missed spans; 0 without gold."""
+        return sum(each.right is False for each in self.spans) + len(self.missed)
 
     def __str__(self) -> str:
         parts, place = [], 0
@@ -67,18 +77,29 @@ class MarkedText:
         return "\n".join([f"{self.id}: {line}", *(f"  {why}" for why in self._reasons())])
 
     def _reasons(self) -> list[str]:
-        return [*map(str, self.spans), *(f"passed over: {each}" for each in self.passed_over)]
+        missed = (f"missed: {each}" for each in self.missed)
+        passed = (f"passed over: {each}" for each in self.passed_over)
+        return [*map(str, self.spans), *missed, *passed]
 
     def to_html(self) -> str:
         """Return the document as an HTML fragment with all text escaped."""
         parts, place = [], 0
-        for each in self.spans:
+        # A missed span on which another one was found is in the list below the text only.
+        found, missed = [each.span for each in self.spans], [each.span for each in self.missed]
+        alone = _apart_from(found, set(missed))
+        shown = [*self.spans, *(each for each in self.missed if each.span in alone)]
+        for each in sorted(shown, key=lambda each: each.span[:2]):
             start, end, label, _ = each.span
             color = _COLORS[self.labels.index(label) % len(_COLORS)]
+            style, sign = f"background:{color}", ""
+            if each.span in alone:
+                style, sign = f"background:none;outline:2px dashed {color}", "missed "
+            elif each.right is False:
+                style, sign = f"{style};text-decoration:line-through", "wrong "
             parts.append(html.escape(self.text[place:start]))
             parts.append(
-                f'<mark style="background:{color}" title="{html.escape(str(each))}">'
-                f"{html.escape(self.text[start:end])} <sub>{html.escape(label)}</sub></mark>"
+                f'<mark style="{style}" title="{html.escape(str(each))}">'
+                f"{html.escape(self.text[start:end])} <sub>{sign}{html.escape(label)}</sub></mark>"
             )
             place = end
         body = "".join(parts) + html.escape(self.text[place:])
@@ -92,24 +113,36 @@ class MarkedText:
 
 
 def explain_spans(
-    votes: TokenVotes, spans: Sequence[Sequence[tuple[Any, ...]]]
+    votes: TokenVotes,
+    spans: Sequence[Sequence[tuple[Any, ...]]],
+    gold: Sequence[Sequence[tuple[Any, ...]]] | None = None,
 ) -> list[MarkedText]:
-    """Return every document with its spans marked, and who voted for and against each of them."""
+    """Return every document with its spans marked, and who voted for and against each of them.
+
+    With `gold` spans, it shows which of them are wrong, and which gold spans were missed.
+    """
     check_token_votes(votes, "explain_spans")
     documents, labels = votes.documents, votes.labels
+    true_spans = None if gold is None else span_lists(gold, documents, "gold spans")
     by_voter = [votes.spans(voter) for voter in votes.voters]
     marked = []
     for number, found in enumerate(span_lists(spans, documents)):
         # Every span once, even if several voters marked it.
         voted = {span for each in by_voter for span in each[number]}
         others = _apart_from(found, voted)
+        explained, missed = _explained_spans(votes, number, found), []
+        if true_spans is not None:
+            true, places = {span[:3] for span in true_spans[number]}, {span[:3] for span in found}
+            missed = [Span(*place) for place in true - places]
+            explained = tuple(replace(each, right=each.span[:3] in true) for each in explained)
         marked.append(
             MarkedText(
                 documents.id_of(number),
                 documents.texts[number],
-                _explained_spans(votes, number, found),
+                explained,
                 labels.names,
                 _explained_spans(votes, number, others),
+                _explained_spans(votes, number, missed),
             )
         )
     return marked

@@ -70,6 +70,7 @@ class BlameBox:
             self.replayed = words("", "blame-replayed")
             words("Most influential rows", "w-h3", tag="h3")
             self._neighbors(self.found)
+        _come_into_view()
 
     async def show_spans(
         self, split: str, place: int, wrong: list[tuple[str, tuple[int, int, str]]]
@@ -98,6 +99,7 @@ class BlameBox:
             button = ui.button("Write the missing rule", on_click=write)
             button.props("outline dense no-caps").classes("blame-write")
             self.replayed = words("", "blame-replayed")
+        _come_into_view()
 
     def _voters(self, found: Blame) -> None:
         with table(("voter", False), ("vote", False), ("push", True), ("", False)):
@@ -208,6 +210,14 @@ class BlameBox:
                 opening = partial(open_row, self.desk, "train", row["row"])
                 ui.button(f"{row['push']:+.3f}", on_click=opening).props("flat dense no-caps")
                 words(text).style("flex: 1; min-width: 0; unicode-bidi: isolate")
+
+
+def _come_into_view() -> None:
+    """Scroll to the answer, which may be far from the error that was asked about."""
+    ui.run_javascript(
+        "document.querySelector('.blame').parentElement"
+        ".scrollIntoView({block: 'nearest', behavior: 'smooth'})"
+    )
 
 
 def _done(change: Callable[[], object]) -> bool:

@@ -78,8 +78,10 @@ class LabelPage:
                 with ui.element("div").classes("w-row"):
                     self.name = ui.input("Your name", on_change=self._named)
                     self.name.props('dense outlined debounce="400"').classes("label-person")
-                    # Else number keys after Enter would be typed into the name.
-                    self.name.on("keydown.enter", js_handler="(event) => event.target.blur()")
+                    # Else number keys after Enter would be typed into the name; and Enter itself is
+                    # not an answer to the row, as it is where it saves labels.
+                    leave = "(event) => { event.stopPropagation(); event.target.blur(); }"
+                    self.name.on("keydown.enter", js_handler=leave)
                     self.ways = ui.select(
                         {self.way: cut(self.way, 40)} | self._ways(),
                         value=self.way,

@@ -75,7 +75,8 @@ class PeopleBox:
             return
         honest = known.filter(pl.col("purpose") == "evaluate")
         words(
-            f"{len(known):,} rows labeled, {len(honest):,} of them drawn at random to evaluate on"
+            f"{len(known):,} row{'' if len(known) == 1 else 's'} labeled, {len(honest):,} of them "
+            "drawn at random to evaluate on"
         )
         answers = self.desk.space.answers
         counts = Counter(name for text in known["label"] for name in answers.labels_in(text))

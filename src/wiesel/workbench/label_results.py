@@ -67,10 +67,10 @@ class LabelResultsPage(ResultsPage):
                     with card("Labels: click a heading to sort"):
                         self.labels = ui.element("div").classes("class-figures")
                         self._show_labels(view, "f1")
+                    self.blame = BlameBox(self.desk)
+                    self.blame.build()
             with ui.element("div").classes("w-stack"):
                 self._show_errors(view)
-                self.blame = BlameBox(self.desk)
-                self.blame.build()
                 self._compare()
                 self._weights(self.runs[self.name])
 
@@ -144,7 +144,12 @@ class LabelResultsPage(ResultsPage):
                 words("No errors on the rows with gold labels.", "w-faint")
                 return
             with ui.element("div"):
-                self._see(view, f"all {len(wrong):,} errors", wrong, "errors")
+                self._see(
+                    view,
+                    f"all {len(wrong):,} error{'' if len(wrong) == 1 else 's'}",
+                    wrong,
+                    "errors",
+                )
             for place in map(int, wrong[:_LISTED]):
                 box = ui.element("div").classes("label-error w-open w-stack").style("gap: 4px")
                 opening = partial(open_row, self.desk, view.split, place, None, wrong)
@@ -181,6 +186,7 @@ class LabelResultsPage(ResultsPage):
     def _ask(self, title: str, show: Any) -> None:
         """Show a button in a box that opens the row when it is clicked elsewhere."""
         button = ui.button(title).props("flat dense no-caps").classes("ask-why")
+        button.style("align-self: flex-start")
         button.on("click.stop", show)
         button.on("keydown.enter.stop", js_handler="() => {}")
 

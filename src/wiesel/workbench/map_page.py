@@ -103,8 +103,12 @@ class MapPage:
             if n_shown == n_rows
             else (f"{n_shown:,} of {n_rows:,} rows, drawn at random")
         )
-        rarest = "" if self.desk.space.project.task == ONE_LABEL else " Color: its rarest label."
-        self.note.set_text(f"{which}. Draw around points to select their rows.{rarest}")
+        rarest = (
+            ""
+            if self.desk.space.project.task == ONE_LABEL
+            else ", in the color of its rarest label"
+        )
+        self.note.set_text(f"{which}{rarest}. Draw around points to select their rows.")
 
     def _drawn_first(self) -> None:
         if not self.has_lasso:
@@ -285,10 +289,11 @@ def _chart(
     hidden = {"type": "value", "min": -1.05, "max": 1.05, "show": False}
     return {
         "animation": False,
-        "grid": {"left": 4, "right": 4, "top": 34, "bottom": 4},
-        "legend": {"top": 0, "left": 0, "right": 130, "type": "scroll", "data": legend}
+        "grid": {"left": 4, "right": 4, "top": 34, "bottom": 28},
+        "legend": {"top": 0, "left": 0, "right": 0, "type": "scroll", "data": legend}
         | {"textStyle": {"color": GRAY}},
-        "toolbox": {"feature": {"brush": {"type": ["polygon", "rect", "clear"]}}, "top": 0},
+        "toolbox": {"feature": {"brush": {"type": ["polygon", "rect", "clear"]}}}
+        | {"bottom": 0, "right": 4},
         "brush": {"xAxisIndex": 0, "brushMode": "single", "transformable": False}
         | {"throttleType": "debounce", "throttleDelay": 200, "outOfBrush": {"colorAlpha": 0.25}},
         "xAxis": hidden,

@@ -238,19 +238,21 @@ class ResultsPage:
         """Show all methods and baselines of the run, beside which a figure means something."""
         metrics = self._metrics()
         rows = [*metrics.get("methods", []), *metrics.get("references", [])]
-        heads = [(figure_name(name), True) for name in self.beside]
         with card("Beside it: other methods and baselines, with 95 % intervals"):
             if metrics.get("verdict"):
                 words(metrics["verdict"], "run-verdict")
+            tested = f"{figure_name(self.beside[0])}, to the first"
+            compared = [(tested, True)] if any(map(_apart, rows)) else []
             with table(
-                ("method", False), *heads, (f"{figure_name(self.beside[0])}, to the first", True)
+                ("method", False), *((figure_name(n), True) for n in self.beside), *compared
             ):
                 for row in rows:
                     with ui.element("tr").classes("run-baseline"):
                         words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
                         for name in self.beside:
                             words(_with_limits(row, name), "w-number", tag="td")
-                        words(_apart(row), "w-number", tag="td")
+                        if compared:
+                            words(_apart(row), "w-number", tag="td")
 
     def _effort(self) -> None:
         """Show what labels have bought so far: the accuracy of each run against its labels."""

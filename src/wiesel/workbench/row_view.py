@@ -13,6 +13,7 @@ from wiesel.errors import WieselError
 from wiesel.explain import Explanation
 from wiesel.lfs.apply import matched_spans
 from wiesel.project.runs import RowMarks, kept_runs
+from wiesel.project.settings import ONE_LABEL
 from wiesel.workbench.chips import chip, span_line
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import heading, stored_person, table
@@ -132,7 +133,7 @@ class RowView:
                 span_line(self.desk, str(facts.row[str(self.desk.space.text_column)]), found, title)
             _other_columns(self.desk, facts)
             _verdict(self.desk, facts)
-            if self.split == "train":
+            if self._takes_labels:
                 self._labels()
             _votes(self.desk, facts)
             if kept_runs(self.desk.space.project) and facts.votes:
@@ -162,6 +163,11 @@ class RowView:
         wanted = self._neighbor(step)
         if wanted is not None:
             await self.show(wanted)
+
+    @property
+    def _takes_labels(self) -> bool:
+        """Whether the row can be labeled here: with one class, which is a whole answer."""
+        return self.split == "train" and self.desk.space.project.task == ONE_LABEL
 
     def _labels(self) -> None:
         """Show buttons to label the row; many classes are a list in which one can type."""
@@ -205,7 +211,7 @@ class RowView:
         names, number = self.desk.space.labels.names, event.key.number
         if event.key.arrow_left or event.key.arrow_right:
             await self._turn(1 if event.key.arrow_right else -1)
-        elif self.split == "train" and number and number <= len(names) <= _KEYS:
+        elif self._takes_labels and number and number <= len(names) <= _KEYS:
             await self._label(names[number - 1])
 
 

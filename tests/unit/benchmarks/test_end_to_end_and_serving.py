@@ -74,3 +74,23 @@ def test_waiting_for_a_slow_server_counts():
         server.shutdown()
     assert len(took) == 10
     assert max(took) > 800
+
+
+def test_one_side_is_enough_for_a_table_and_the_slope_of_memory():
+    def row(n_rows, mb, accuracy, package="wiesel"):
+        stage = {"stage": "votes", "cpu": 1.0, "second_cpu": 0.5, "wall": 2.0, "mb": mb}
+        return {"n_rows": n_rows, "package": package, "stages": [stage], "accuracy": accuracy}
+
+    rows = [row(100_000, 500.0, 0.7), row(1_000_000, 1400.0, 0.8)]
+    text = end_to_end.results_table([*rows, row(100_000, 500.0, 0.75, end_to_end.TOLD)])
+    line = next(
+        line for line in text.splitlines() if line.startswith("| 1,000,000") and "vo" in line
+    )
+    assert [cell.strip() for cell in line.split("|")[3:-1]] == [
+        *("1.0 s", "0.500 s", "2.0 s", "1.4 GB"),
+        *(end_to_end.UNKNOWN,) * 4,
+    ]
+    # 900 MB more for 900,000 rows more.
+    assert "1.0 GB per million rows" in text or "1000 MB per million rows" in text
+    assert "75.0% of the test rows after 100,000 rows instead of 70.0%" in text
+    assert end_to_end.quotable_lines(rows) == []

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.special import digamma
+from scipy.special import digamma, gammaln
 
 from wiesel import GLAD, MACE, MajorityVote, VoteMatrix, rank_workers
 from wiesel.datasets.synthetic import make_votes
@@ -132,3 +132,23 @@ def test_a_balance_that_makes_all_voters_liars_is_warned_about(model):
     with pytest.warns(WieselWarning, match="100 % of the items with votes ended up as 'ham'"):
         labels = model.fit(votes, [1 - 1e-5, 1e-5]).predict_proba(votes).argmax(axis=1)
     assert (labels == 0).all()
+
+
+def test_the_evidence_of_mace_is_the_bound_of_its_variational_inference():
+    votes, _ = make_votes(40, 4, 3, coverage=0.7, seed=5)
+    balance = np.array([0.5, 0.3, 0.2])
+    model = MACE(max_iter=4, tol=0.0).fit(votes, class_balance=balance)
+    by_class = _confusions(*model._geometric_means())
+    bound = 0.0
+    for cast in votes.dense():
+        voted = [by_class[j, :, c] for j, c in enumerate(cast) if c >= 0]
+        bound += np.log((balance * np.prod(voted, axis=0)).sum()) if voted else 0.0
+    for found, prior in (
+        (model.known_votes_, model.competence_prior),
+        (model.habit_votes_, model.habit_prior),
+    ):
+        for a in found:  # Kullback-Leibler divergence of two Dirichlet distributions
+            b = np.full(len(a), prior)
+            bound -= gammaln(a.sum()) - gammaln(a).sum() - gammaln(b.sum()) + gammaln(b).sum()
+            bound -= (a - b) @ (digamma(a) - digamma(a.sum()))
+    assert model.evidence_[-1] == pytest.approx(bound, rel=1e-9)

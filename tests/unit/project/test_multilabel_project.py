@@ -164,6 +164,12 @@ def test_the_saved_model_predicts_evaluates_and_explains(folder, monkeypatch):
     metrics = json.loads((folder / "out" / "metrics.json").read_text())
     ours, theirs = found["report"]["scores"], metrics["splits"]["test"]["scores"]
     assert ours["exact_match"]["value"] == theirs["exact_match"]["value"]
+    refused = CliRunner().invoke(
+        app,
+        ["evaluate", str(model), str(folder / "test.csv"), "--votes", str(folder / "v.parquet")],
+    )
+    assert refused.exit_code == 1
+    assert "--votes is for models of one label for each item" in refused.output
     why = json.loads(called("explain", model, "--item", "train3", "--project", folder, "--json"))
     assert set(why["by_label"]) == set(WORDS)
     text = called("explain", model, "--item", "train3", "--project", folder)

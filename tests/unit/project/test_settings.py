@@ -1,5 +1,7 @@
 """wiesel.toml: what it may say, and what is said about mistakes."""
 
+import re
+
 import polars as pl
 import pytest
 
@@ -168,6 +170,28 @@ def test_a_wrong_option_or_name_is_told_with_its_line(tiny, old, new, words):
     file.write_text(file.read_text().replace(old, new, 1))
     with pytest.raises(ParameterError, match=words):
         run_project(read_project(tiny))
+
+
+def test_a_wrong_option_of_one_method_is_told_with_its_own_line(tiny):
+    """Not with the line of the same option in [training], which is right."""
+    file = tiny / "wiesel.toml"
+    more = '\n[options.weasel]\nepochs = "two"\n'
+    text = file.read_text().replace('"majority_vote"', '"weasel"').rstrip("\n") + more
+    file.write_text(text)
+    assert "epochs = 2" in text.splitlines()[22], "line 23, in [training]"
+    n_lines = len(text.splitlines())
+    with pytest.raises(ParameterError, match=rf"line {n_lines}: .*'epochs'.*got 'two'"):
+        run_project(read_project(tiny))
+
+
+@pytest.mark.parametrize("name", ["committee", "hidden_markov"])
+def test_the_method_that_a_span_project_names_is_its_method(tmp_path, name):
+    write_starter(tmp_path / "demo", kind="spans")
+    file = tmp_path / "demo" / "wiesel.toml"
+    text, n_named = re.subn(r'(\[method\]\nname = )"\w+"', rf'\1"{name}"', file.read_text())
+    assert n_named == 1
+    file.write_text(text)
+    assert read_project(tmp_path / "demo").methods[0] == name
 
 
 def test_a_wrong_method_of_the_command_line_is_not_looked_for_in_the_file(tiny):

@@ -109,6 +109,7 @@ def test_a_run_leaves_spans_figures_model_and_a_report_with_marked_texts(folder)
     alone = page.split("The votes alone")[1]
     assert "majority vote" in alone
     assert "soft labels of hidden_markov" in alone
+    assert "hidden_markov, tagger and votes" in alone
 
 
 def test_the_saved_model_tells_no_place_of_its_author(folder):
@@ -123,12 +124,15 @@ def test_the_quality_of_the_votes_alone_is_that_of_their_spans(folder):
     votes, gold = data.votes_by_split["test"], data.truth["test"]
     by_hand = evaluate_spans(gold, votes.majority(), data.splits["test"], ["PER", "LOC"])
     row = table.frame.row(0, named=True)
-    assert row["votes alone"] == "majority vote"
+    assert row["spans of"] == "majority vote"
     assert row["F1"] == pytest.approx(by_hand.exact["all"].f1)
     soft = outcome.main.model.soft_labels(data.splits["test"], votes)
     spans = spans_of_proba(soft, data.splits["test"], data.labels)
     by_hand = evaluate_spans(gold, spans, data.splits["test"], ["PER", "LOC"])
     assert table.frame.row(1, named=True)["F1"] == pytest.approx(by_hand.exact["all"].f1)
+    both = outcome.main.model.predict(data.splits["test"], votes)
+    by_hand = evaluate_spans(gold, both, data.splits["test"], ["PER", "LOC"])
+    assert table.frame.row(2, named=True)["F1"] == pytest.approx(by_hand.exact["all"].f1)
 
 
 def test_a_document_is_explained_by_who_voted(folder):
@@ -160,6 +164,9 @@ def test_the_saved_tagger_serves_the_verbs_of_spans(folder, tmp_path):
     told = json.loads(called("spans", "evaluate", folder / "dev.jsonl", found, "--json"))
     report = json.loads(called("evaluate", model, folder / "dev.jsonl", "--json"))["report"]
     assert report["exact"]["all"] == told["exact"]["all"]
+    said = called("evaluate", model, folder / "dev.jsonl", "--against", model, code=1)
+    assert "--against is for models of one label for each item" in said
+    assert "is one of spans: leave --against out" in said
     assert "5 documents" in called("predict", model, folder / "test.conll")
     shown = called("inspect", model)
     assert "TwoStage" in shown

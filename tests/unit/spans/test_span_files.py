@@ -208,6 +208,28 @@ def test_an_explanation_names_what_voters_marked_and_the_model_did_not():
     assert not marked[1].passed_over
 
 
+def test_with_gold_an_explanation_tells_wrong_and_missed_spans():
+    documents = Documents.from_texts(["Ada Byron met Bob in Bath", "nothing here"])
+    votes = apply_span_lfs(gazetteer("PER", ["Ada"], name="names"), documents, labels=["PER"])
+    found = [[Span(0, 3, "PER", 0.9), Span(14, 17, "PER", 0.8)], []]
+    gold = [[(0, 9, "PER"), (14, 17, "PER"), (21, 25, "PER")], []]
+    marked = explain_spans(votes, found, gold)
+    assert str(marked[0]).splitlines() == [
+        "0: [Ada PER] Byron met [Bob PER] in Bath",
+        "  wrong: PER (90 %) 'Ada': names",
+        "  PER (80 %) 'Bob': nobody",
+        "  missed: PER 'Ada Byron': names",
+        "  missed: PER 'Bath': nobody",
+    ]
+    assert [each.n_mistakes for each in marked] == [3, 0]
+    page = marked[0].to_html()
+    assert page.count("<sub>wrong PER</sub>") == page.count("<sub>missed PER</sub>") == 1
+    assert "Bath <sub>missed PER</sub>" in page
+    assert page.index("<sub>wrong") < page.index("Bob <sub>PER") < page.index("<sub>missed")
+    with pytest.raises(DataError, match="gold spans of 1 documents, and 2 documents"):
+        explain_spans(votes, found, [[]])
+
+
 def test_a_page_counts_the_spans_of_each_label():
     documents = Documents.from_texts(["Ada met Bob", "Bob saw Bath"])
     votes = apply_span_lfs(gazetteer("PER", ["Ada", "Bob"]), documents, labels=["PER", "LOC"])
