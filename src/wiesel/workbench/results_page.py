@@ -238,14 +238,12 @@ class ResultsPage:
         """Show all methods and baselines of the run, beside which a figure means something."""
         metrics = self._metrics()
         rows = [*metrics.get("methods", []), *metrics.get("references", [])]
+        heads = [(figure_name(name), True) for name in self.beside]
         with card("Beside it: other methods and baselines, with 95 % intervals"):
             if metrics.get("verdict"):
                 words(metrics["verdict"], "run-verdict")
-            tested = f"{figure_name(self.beside[0])}, to the first"
-            compared = [(tested, True)] if any(map(_apart, rows)) else []
-            with table(
-                ("method", False), *((figure_name(n), True) for n in self.beside), *compared
-            ):
+            compared = [(f"{heads[0][0]}, to the first", True)] if any(map(_apart, rows)) else []
+            with table(("method", False), *heads, *compared):
                 for row in rows:
                     with ui.element("tr").classes("run-baseline"):
                         words(cut(row.get("method", ""), 40).replace("_", " "), tag="td")
