@@ -21,7 +21,18 @@ if TYPE_CHECKING:
     from wiesel.aggregate import Aggregation
     from wiesel.io import Annotations
 
-__all__ = ["DEFAULT_METHOD", "FeaturesOf", "aggregate", "aggregated"]
+__all__ = [
+    "DEFAULT_METHOD",
+    "AnswerColumn",
+    "AnswerTable",
+    "FeaturesOf",
+    "KnownLabels",
+    "LabelModelName",
+    "TaskColumn",
+    "WorkerColumn",
+    "aggregate",
+    "aggregated",
+]
 
 FeaturesOf = Annotated[
     str | None,
@@ -32,6 +43,19 @@ FeaturesOf = Annotated[
     ),
 ]
 
+AnswerTable = Annotated[
+    Path, typer.Argument(help="A table with one row for each answer, or a file of a tool.")
+]
+LabelModelName = Annotated[
+    str, typer.Option(help="A label model.", autocompletion=label_model_name)
+]
+TaskColumn = Annotated[str | None, typer.Option(help="The column of tasks.")]
+WorkerColumn = Annotated[str | None, typer.Option(help="The column of workers.")]
+AnswerColumn = Annotated[str | None, typer.Option(help="The column of answers.")]
+KnownLabels = Annotated[
+    Path | None, typer.Option(help="Known labels, from which confidences are calibrated.")
+]
+
 DEFAULT_METHOD = "dawid_skene"
 
 _MISTAKES = 10
@@ -40,19 +64,14 @@ _CLASSES = ("true", "answered")
 
 @verb
 def aggregate(  # noqa: PLR0913 - a command has an argument for each option
-    answers: Annotated[
-        Path,
-        typer.Argument(help="A table with one row for each answer, or a file of a tool."),
-    ],
+    answers: AnswerTable,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the labels here.")
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="A label model.", autocompletion=label_model_name)
-    ] = DEFAULT_METHOD,
-    item: Annotated[str | None, typer.Option(help="The column of tasks.")] = None,
-    worker: Annotated[str | None, typer.Option(help="The column of workers.")] = None,
-    label: Annotated[str | None, typer.Option(help="The column of answers.")] = None,
+    method: LabelModelName = DEFAULT_METHOD,
+    item: TaskColumn = None,
+    worker: WorkerColumn = None,
+    label: AnswerColumn = None,
     labels: LabelNames = None,
     ordered: Ordered = False,
     repeated: Annotated[
@@ -61,9 +80,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
             help="Which of a worker's answers to a task count: all, last, first or refuse."
         ),
     ] = "all",
-    gold: Annotated[
-        Path | None, typer.Option(help="Known labels, from which confidences are calibrated.")
-    ] = None,
+    gold: KnownLabels = None,
     features: FeaturesOf = None,
     seconds: Annotated[
         str | None, typer.Option(help="The column of how long an answer took.")

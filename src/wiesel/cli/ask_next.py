@@ -5,9 +5,19 @@ from typing import Annotated
 
 import typer
 
-from wiesel.cli.aggregate import DEFAULT_METHOD, FeaturesOf, aggregated
+from wiesel.cli.aggregate import (
+    DEFAULT_METHOD,
+    AnswerColumn,
+    AnswerTable,
+    FeaturesOf,
+    KnownLabels,
+    LabelModelName,
+    TaskColumn,
+    WorkerColumn,
+    aggregated,
+)
 from wiesel.cli.annotation_files import Question
-from wiesel.cli.project_options import LabelNames, Ordered, label_model_name
+from wiesel.cli.project_options import LabelNames, Ordered
 from wiesel.cli.verb import Answer, command_line, given_options, tell, verb
 
 __all__ = ["ask_next"]
@@ -15,10 +25,7 @@ __all__ = ["ask_next"]
 
 @verb
 def ask_next(  # noqa: PLR0913 - a command has an argument for each option
-    answers: Annotated[
-        Path,
-        typer.Argument(help="A table with one row for each answer, or a file of a tool."),
-    ],
+    answers: AnswerTable,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the items to ask about here.")
     ] = None,
@@ -33,17 +40,13 @@ def ask_next(  # noqa: PLR0913 - a command has an argument for each option
     flagged: Annotated[
         bool, typer.Option("--flagged", help="Also ask spammers, adversaries and copies.")
     ] = False,
-    method: Annotated[
-        str, typer.Option(help="A label model.", autocompletion=label_model_name)
-    ] = DEFAULT_METHOD,
-    item: Annotated[str | None, typer.Option(help="The column of tasks.")] = None,
-    worker: Annotated[str | None, typer.Option(help="The column of workers.")] = None,
-    label: Annotated[str | None, typer.Option(help="The column of answers.")] = None,
+    method: LabelModelName = DEFAULT_METHOD,
+    item: TaskColumn = None,
+    worker: WorkerColumn = None,
+    label: AnswerColumn = None,
     labels: LabelNames = None,
     ordered: Ordered = False,
-    gold: Annotated[
-        Path | None, typer.Option(help="Known labels, from which confidences are calibrated.")
-    ] = None,
+    gold: KnownLabels = None,
     features: FeaturesOf = None,
     question: Question = None,
 ) -> Answer:

@@ -21,7 +21,7 @@ from wiesel.tables import Gold, in_order_of
 from wiesel.tasks import Task, task_of
 from wiesel.threads import fitting_threads
 from wiesel.training import Objective, Validation, as_inputs
-from wiesel.training.inputs import Batchable, Inputs, column_names, is_matrix, move
+from wiesel.training.inputs import Batchable, Inputs, column_names, is_matrix, item_width, move
 from wiesel.training.loop import NOTHING_TO_TRAIN
 
 __all__ = [
@@ -289,7 +289,7 @@ def feature_facts(inputs: Inputs) -> dict[str, Any]:
         return {}
     names = column_names(inputs)
     named = {} if names is None else {"feature_names": list(names)}
-    return {"features": inputs.item_bytes // 4, **named}
+    return {"features": item_width(inputs), **named}
 
 
 def check_same_features(trained_on: Mapping[str, Any], inputs: Inputs, method: str) -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from torch import Tensor
 
 from wiesel.errors import FeatureError
-from wiesel.training.inputs import DatasetInputs, Inputs, as_inputs, is_matrix
+from wiesel.training.inputs import DatasetInputs, Inputs, as_inputs, is_matrix, item_width
 
 __all__ = ["CrossFit", "InputVectors", "LinearModel", "held_out_proba"]
 
@@ -375,7 +375,7 @@ def _directions(vectors: Any) -> Array:
 
 
 def _read(inputs: Inputs, rows: Rows, n_units: int = 0) -> Iterator[tuple[Rows, Any]]:
-    at_once = max(1, _AT_ONCE // max(1, inputs.item_bytes // 4 + n_units))
+    at_once = max(1, _AT_ONCE // max(1, item_width(inputs) + n_units))
     for start in range(0, len(rows), at_once):
         chunk = rows[start : start + at_once]
         yield chunk, inputs.take(chunk)

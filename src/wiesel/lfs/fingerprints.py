@@ -11,7 +11,7 @@ import re
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from wiesel.version import __version__
 if TYPE_CHECKING:
     from wiesel.lfs.function import LabelingFunction
 
-__all__ = ["VoteCache", "cache_keys", "digest", "function_digest", "referenced_globals"]
+__all__ = ["VoteCache", "cache_keys", "digest", "referenced_globals"]
 
 _INSTALLED = tuple(
     sysconfig.get_path(place) for place in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -49,25 +49,20 @@ def digest(*values: Any) -> str:
     Equal values give equal digests in every process. Objects count with their class and their
     attributes, and dicts with their order: the first entry that matches may decide a vote.
 
+    The digest of a function covers its code and all user code that it depends on: the compiled code
+    (so comments and formatting do not matter), default values, closed-over variables and
+    module-level constants, as they are now, and the functions and classes of the user's modules
+    that it names, recursively. Of such a module that it names or imports, it covers the source and
+    what the function names in it. Code from installed packages counts by name, with what it closes
+    over. So a function that changes what it depends on, such as a list in which it counts its
+    calls, has another digest afterwards.
+
     >>> digest({"a": 1, "b": {2, 3}}) == digest({"a": 1, "b": {3, 2}})
     True
     >>> digest(1) == digest(1.0)
     False
     """
     return _combine(_pieces(values, _Walk())).hex()[:32]
-
-
-def function_digest(function: Callable[..., Any]) -> str:
-    """Return the digest of a function: its code and all user code that it depends on.
-
-    It covers the compiled code (so comments and formatting do not matter), default values,
-    closed-over variables and module-level constants, as they are now. It also covers the functions
-    and classes of the user's modules that it names, recursively. Of such a module that it names or
-    imports, it covers the source and what the function names in it. Code from installed packages
-    counts by name, with what it closes over. So a function that changes what it depends on, such as
-    a list in which it counts its calls, has another digest afterwards.
-    """
-    return digest(function)
 
 
 def referenced_globals(function: types.FunctionType) -> dict[str, Any]:

@@ -67,7 +67,11 @@ _LEGEND = (
     "Texts with mistakes come first: a wrong span is struck out, and a gold span that was missed "
     "has a dashed border."
 )
-_STYLE = "<style>mark{border-radius:.25em;padding:.1em .2em;color:#111}sub{font-size:.65em}</style>"
+_AFTER_TABLE = '<p style="margin-top:1.5em">'
+_STYLE = (
+    "<style>mark{border-radius:.25em;padding:.1em .2em;color:#111}"
+    "sub{font-size:.65em;display:inline-block}</style>"
+)
 
 
 class SpansProject(ProjectKind):
@@ -371,6 +375,6 @@ def _quality(outcome: "Outcome") -> str:
     n_documents = len(outcome.data.splits[split])
     intro = f"<p>Evaluated on {n_documents:,} {escape(split)} documents with gold spans.</p>"
     main = outcome.reports[outcome.main.method][split]
-    by_label = f"<p>{escape(outcome.main.method)}, label by label:</p>"
+    by_label = f"{_AFTER_TABLE}{escape(outcome.main.method)}, label by label:</p>"
     tables = intro + outcome.table.to_html() + by_label + main.table.to_html()
-    return f"{tables}<p>{escape(_OF_VOTES)}</p>{_of_votes(outcome, split).to_html()}"
+    return f"{tables}{_AFTER_TABLE}{escape(_OF_VOTES)}</p>{_of_votes(outcome, split).to_html()}"

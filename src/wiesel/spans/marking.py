@@ -93,7 +93,7 @@ class MarkedText:
             color = _COLORS[self.labels.index(label) % len(_COLORS)]
             style, sign = f"background:{color}", ""
             if each.span in alone:
-                style, sign = f"background:none;outline:2px dashed {color}", "missed "
+                style, sign = "background:none;color:inherit;outline:2px dashed #888", "missed "
             elif each.right is False:
                 style, sign = f"{style};text-decoration:line-through", "wrong "
             parts.append(html.escape(self.text[place:start]))

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from wiesel.errors import Advice, Argument, FeatureError, ParameterError, SavedModelError, suggest
 from wiesel.label_models import LabelModel
+from wiesel.label_models.base import fitted_label_model, label_model_arrays, label_model_values
 from wiesel.training import History, Inputs, Objective, Validation, as_inputs
 from wiesel.training.inputs import as_batch
 from wiesel.votes import VoteMatrix, require_votes
@@ -45,6 +46,7 @@ Array = npt.NDArray[np.float64]
 FitLabelModel = Callable[[Any, Any, "Array | None"], tuple[LabelModel, Array]]
 """Fits a copy of a label model on the one `VoteMatrix` of a plan, given P(class) if it is known.
 Returns it and its soft labels."""
+_ARRAYS = "label_model.safetensors"
 _KINDS: "list[type[Task]]" = []
 _MOST_VOTERS = 3_000
 """The most voters for which all pairs are compared."""
@@ -106,6 +108,11 @@ class Task(ABC):
     def stored(cls, names: Any, ordered: bool) -> Self:
         """Return the task whose labels have these names."""
         return cls(cls.label_type(*names, ordered=ordered))
+
+    @property
+    def classes(self) -> Any:
+        """What a label model decides between: the classes, or the tags of tokens."""
+        return self.labels
 
     @property
     @abstractmethod
@@ -242,15 +249,18 @@ class Task(ABC):
     def label_model_effects(self, fitted: Any, one: Any, votes: Any) -> Any:
         """Return what each vote on one item adds to the soft label of a label model."""
 
-    @abstractmethod
     def label_model_contents(self, fitted: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return a fitted label model as values and files."""
+        """Return options and learned values of a label model, and the file of its arrays."""
+        return label_model_values(fitted), {_ARRAYS: label_model_arrays(fitted)}
 
-    @abstractmethod
     def restored_label_model(
         self, values: dict[str, Any], files: Mapping[str, bytes], voters: tuple[str, ...]
     ) -> Any:
         """Return the fitted label model that was stored."""
+        fitted = fitted_label_model(values, files[_ARRAYS])
+        if (fitted.labels_, fitted.voters_) != (self.classes, voters):
+            raise SavedModelError("The saved label model belongs to other classes or other voters.")
+        return fitted
 
     # Networks
 

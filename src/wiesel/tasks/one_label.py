@@ -12,9 +12,6 @@ from wiesel.errors import FeatureError, ParameterError, SavedModelError
 from wiesel.explain import Explanation, MemberView, Push, predicted_class
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.base import (
-    fitted_label_model,
-    label_model_arrays,
-    label_model_values,
     normalized_exp,
 )
 from wiesel.label_models.majority_vote import vote_balance
@@ -74,7 +71,6 @@ _AGREEMENT_POWER = 8
 _WAY_TO_ESTIMATE = 0.5
 """How far offsets bring the class shares to an estimated balance: neither is known better."""
 _SMALLEST_PROBA = 1e-9
-_ARRAYS = "label_model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -181,19 +177,6 @@ class OneLabelTask(Task):
     def label_model_effects(self, fitted: LabelModel, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return what each vote adds to the log-probabilities of the label model."""
         return label_model_effects(fitted, one, votes)
-
-    def label_model_contents(self, fitted: LabelModel) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return options and learned values, and the file of the arrays."""
-        return label_model_values(fitted), {_ARRAYS: label_model_arrays(fitted)}
-
-    def restored_label_model(
-        self, values: dict[str, Any], files: Mapping[str, bytes], voters: tuple[str, ...]
-    ) -> LabelModel:
-        """Return the fitted label model that was stored."""
-        fitted = fitted_label_model(values, files[_ARRAYS])
-        if (fitted.labels_, fitted.voters_) != (self.labels, voters):
-            raise SavedModelError("The saved label model belongs to other classes or other voters.")
-        return fitted
 
     def objective(
         self, network: nn.Module, targets: Array, votes: Any, loss: str, balance: Array | None

@@ -13,11 +13,6 @@ from torch import Tensor, nn
 
 from wiesel.errors import FeatureError, ParameterError, SavedModelError
 from wiesel.label_models import LabelModel, MajorityVote
-from wiesel.label_models.base import (
-    fitted_label_model,
-    label_model_arrays,
-    label_model_values,
-)
 from wiesel.labels import LabelSpace, checked_proba
 from wiesel.nn import soft_cross_entropy
 from wiesel.nn.end_models import Ensemble, logits_of
@@ -52,7 +47,6 @@ from wiesel.votes import VoteMatrix
 
 __all__ = ["SpanValidation", "SpansTask", "TokenLogits", "tokens_of"]
 
-_ARRAYS = "label_model.safetensors"
 _DOUBT = 0.05
 """The least P(tag) of a tagger and of votes where they are combined."""
 _OUTSIDE = 0.5
@@ -86,6 +80,11 @@ class SpansTask(Task):
     def tags(self) -> LabelSpace:
         """The classes of a token: `O`, and `B-X` and `I-X` for each label X."""
         return self.labels.tags
+
+    @property
+    def classes(self) -> LabelSpace:
+        """The tags."""
+        return self.tags
 
     @property
     def n_classes(self) -> int:
@@ -262,19 +261,6 @@ class SpansTask(Task):
 
     def label_model_effects(self, fitted: LabelModel, one: Any, votes: TokenVotes) -> None:
         """Return nothing: a text is explained by who voted for each of its spans."""
-
-    def label_model_contents(self, fitted: LabelModel) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return options and learned values, and the file of the arrays."""
-        return label_model_values(fitted), {_ARRAYS: label_model_arrays(fitted)}
-
-    def restored_label_model(
-        self, values: dict[str, Any], files: Mapping[str, bytes], voters: tuple[str, ...]
-    ) -> LabelModel:
-        """Return the fitted label model that was stored."""
-        fitted = fitted_label_model(values, files[_ARRAYS])
-        if (fitted.labels_, fitted.voters_) != (self.tags, voters):
-            raise SavedModelError("The saved label model belongs to other tags or other voters.")
-        return fitted
 
     # Networks
 

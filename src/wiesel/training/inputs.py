@@ -27,6 +27,7 @@ __all__ = [
     "column_names",
     "is_matrix",
     "is_ready",
+    "item_width",
     "joined",
     "move",
     "part",
@@ -135,6 +136,11 @@ def is_ready(values: object) -> bool:
     """Whether these are already inputs, as returned by `as_inputs`."""
     kinds = (ArrayInputs, DictInputs, SparseInputs, DatasetInputs, JoinedInputs, TokenInputs)
     return isinstance(values, kinds)
+
+
+def item_width(inputs: Inputs) -> int:
+    """Return how many numbers an item has."""
+    return inputs.item_bytes // 4
 
 
 def is_matrix(inputs: Inputs) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from wiesel import labeling_function
 from wiesel.lfs import preprocessor
-from wiesel.lfs.fingerprints import digest, function_digest
+from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.loading import load_module
 
 LIMIT = 3
@@ -68,16 +68,16 @@ def uses_class(row):
 def test_what_a_function_refers_to_is_part_of_it(
     monkeypatch: pytest.MonkeyPatch, function: object, name: str, value: object
 ) -> None:
-    before = function_digest(function)  # type: ignore[arg-type]
-    assert before == function_digest(function)  # type: ignore[arg-type]
+    before = digest(function)  # type: ignore[arg-type]
+    assert before == digest(function)  # type: ignore[arg-type]
     monkeypatch.setitem(globals(), name, value)
-    assert function_digest(function) != before  # type: ignore[arg-type]
+    assert digest(function) != before  # type: ignore[arg-type]
 
 
 def test_a_name_that_is_not_used_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = function_digest(uses_words)
+    before = digest(uses_words)
     monkeypatch.setitem(globals(), "LIMIT", 99)
-    assert function_digest(uses_words) == before
+    assert digest(uses_words) == before
 
 
 def compiled(source: str) -> object:
@@ -104,7 +104,7 @@ def test_closures_and_defaults_count() -> None:
 
 
 def test_a_function_that_calls_itself_has_a_fingerprint() -> None:
-    assert function_digest(recursive) == function_digest(recursive)
+    assert digest(recursive) == digest(recursive)
 
 
 def test_parameters_and_preprocessors_count_and_the_name_does_not() -> None:

@@ -23,7 +23,7 @@ from wiesel.nn.encoders import (
 from wiesel.nn.graph_encoder import GraphEncoder, GraphLayers, NodeShape
 from wiesel.parameters import check_number
 from wiesel.training import Inputs
-from wiesel.training.inputs import is_matrix
+from wiesel.training.inputs import is_matrix, item_width
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def weighing_of(
 
 def feature_width(features: Inputs | None) -> int:
     """Return the number of features the encoder reads in addition to the votes."""
-    return 0 if features is None else features.item_bytes // 4
+    return 0 if features is None else item_width(features)
 
 
 def encoder_network(encoder: Any, nodes: NodeShape, edges: list[tuple[int, int]]) -> nn.Module:
