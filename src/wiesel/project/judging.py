@@ -14,7 +14,7 @@ import polars as pl
 
 from wiesel.analysis.findings import Finding
 from wiesel.analysis.table import Table, count, number, percent, text
-from wiesel.compare import Judged, judged_rows, verdict_of
+from wiesel.compare import Judged, judged_rows, score_table, verdict_of
 from wiesel.end_to_end.linear_models import held_out_proba
 from wiesel.errors import DataError
 from wiesel.evaluation import Comparison, corrected_shares
@@ -226,8 +226,13 @@ class Outcome:
 
     @property
     def table(self) -> Table | None:
-        """One row for each method."""
-        return None if self.judged_on is None else self.kind.table(self)
+        """One row for each method and reference, and the sentence on votes and labels."""
+        split = self.judged_on
+        if split is None:
+            return None
+        n_items = int(self.kind.known(self.data.truth[split]).sum())
+        caption = f"On {n_items:,} {split} {self.kind.items}"
+        return score_table([*self.rows, *self.reference_rows], caption, self.verdict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all metrics of the run as plain data."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.compare import Judged, score_table
+from wiesel.compare import Judged
 from wiesel.io import FilePath, Split, matching_files
 from wiesel.io.files import table_format
 from wiesel.labels import ABSTAIN
@@ -25,7 +25,6 @@ from wiesel.tables import Gold
 from wiesel.tasks import task_of
 
 if TYPE_CHECKING:
-    from wiesel.analysis.table import Table
     from wiesel.project.judging import Outcome
     from wiesel.project.training import Trained, TrainingSet
 
@@ -200,13 +199,6 @@ class ProjectKind(ABC):
         the main one.
         """
         return {}
-
-    def table(self, outcome: "Outcome") -> "Table":
-        """Return one row for each method and reference, and the sentence on votes and labels."""
-        split, rows = str(outcome.judged_on), [*outcome.rows, *outcome.reference_rows]
-        n_items = int(self.known(outcome.data.truth[split]).sum())
-        caption = f"On {n_items:,} {split} {self.items}"
-        return score_table(outcome.known_rows(rows), caption, outcome.verdict)
 
     @abstractmethod
     def about_data(self, outcome: "Outcome") -> dict[str, Any]:
