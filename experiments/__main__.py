@@ -36,6 +36,7 @@ BY_NAME = (
     "paper",
     "paper_sample",
     "interval_coverage",
+    "rough_balance",
     "rows_to_label",
     "rule_methods",
     "tasks",

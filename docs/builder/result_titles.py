@@ -21,6 +21,7 @@ RESULT_TITLES = {
     "default_planted": "The default among planted voters",
     "few_labels": "What a few gold labels add",
     "rows_to_label": "Which rows to label",
+    "rough_balance": "What a rough class balance is worth",
     "interval_coverage": "How often intervals hold",
     "committee_parts": "What each part of the default adds",
     "equilibrium": "Equilibrium of joint training",

@@ -150,8 +150,8 @@ class Judged:
     seconds: float
     scores: Mapping[str, float]
     """Each metric; a `Score` has limits."""
-    right: npt.NDArray[np.bool_] | None = None
-    """Whether each prediction is right; None where an item has more than one label."""
+    right: npt.NDArray[Any] | None = None
+    """Whether each prediction is right, or the part of each item in F1 (`f1_parts`)."""
 
 
 def judged_rows(judged: Sequence[Judged]) -> list[dict[str, Any]]:
@@ -179,7 +179,7 @@ def judged_rows(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     return rows
 
 
-def verdict_of(judged: Sequence[Judged]) -> str:
+def verdict_of(judged: Sequence[Judged], figure: str = "accuracy") -> str:
     """Return the sentence on votes and labels: the first method against those of labels alone.
 
     It is empty without labels to learn from.
@@ -188,7 +188,7 @@ def verdict_of(judged: Sequence[Judged]) -> str:
     alone = [own.right for own in judged if own.method.startswith(LABELS_ALONE)]
     if any(right is None for right in first):
         return ""
-    return verdict(np.stack(first), [right[None] for right in alone if right is not None])
+    return verdict(np.stack(first), [right[None] for right in alone if right is not None], figure)
 
 
 def _runs(
@@ -369,7 +369,9 @@ def build_method(
         # For a fair comparison: the committee also averages several networks.
         given.setdefault("members", NETWORKS)
     if cls is Supervised:
-        return Supervised(end_model, labels=labels, **given)
+        # The labels of spans are saved as a list of names.
+        own = labels if isinstance(labels, LabelSpace) else list(labels.names)
+        return Supervised(end_model, labels=own, **given)
     if not issubclass(cls, LabelModel):
         model: EndToEndModel = cls(end_model, **given)
         return model

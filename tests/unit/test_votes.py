@@ -495,3 +495,9 @@ def test_voters_out_of_order_are_refused_in_every_block(monkeypatch: pytest.Monk
                 votes.voters,
                 votes.ids,
             )
+
+
+@pytest.mark.parametrize("ids", [[4, 4, 5], [5, 4, 4], [0, 0, 0]])
+def test_repeated_numbers_are_no_ids(ids):
+    with pytest.raises(VoteError, match="Item ids must be unique; repeated"):
+        VoteMatrix.from_dense([[0], [1], [0]], ["no", "yes"], ids=np.array(ids))

@@ -39,13 +39,14 @@ __all__ = [
     "compare_paired_proba",
     "corrected_shares",
     "differences_to_first",
+    "f1_parts",
     "holm",
     "verdict",
     "without_labels",
 ]
 
-Right = npt.NDArray[np.bool_]
-"""Whether each prediction is right: (seeds, items)."""
+Right = npt.NDArray[np.bool_] | npt.NDArray[np.float64]
+"""Whether each prediction is right, or the part of each item in F1 (`f1_parts`): (seeds, items)."""
 
 LABELS_ALONE = "labels alone"
 """How the names of baselines begin that learn gold labels and no votes."""
@@ -209,6 +210,27 @@ def differences_to_first(right: Sequence[Right]) -> list[tuple[Score, float]]:
     return [(Score(np.nan), float("nan")), *both]
 
 
+def f1_parts(right: Any, size: Any) -> npt.NDArray[np.float64]:
+    """Return a number for each item, whose mean is F1 and varies over items as F1 does.
+
+    `right` counts the right answers of each item, `size` its gold and predicted ones; with a column
+    for each label, it is the mean F1 of the labels. The numbers are F1's derivatives by the weights
+    of the items (the infinitesimal jackknife, Efron 1982). Empty if there is nothing to measure.
+
+    >>> parts = f1_parts([1, 0, 1], [2, 1, 3])
+    >>> round(float(parts.mean()), 3), round(2 * 2 / 6, 3)
+    (0.667, 0.667)
+    """
+    hits, sizes = (np.asarray(each, np.float64).reshape(len(each), -1) for each in (right, size))
+    total = sizes.sum(axis=0)
+    hits, sizes, total = hits[:, total > 0], sizes[:, total > 0], total[total > 0]
+    if not len(total):
+        return np.empty(0)
+    f1 = 2 * hits.sum(axis=0) / total
+    parts: npt.NDArray[np.float64] = f1 + len(hits) / total * (2 * hits - f1 * sizes)
+    return parts.mean(axis=1)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values corrected for their number (Holm 1979, Scandinavian J. of Statistics 6).
 
@@ -222,11 +244,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in np.minimum(corrected, 1)]
 
 
-def verdict(votes: Right, labels: Sequence[Right]) -> str:
+def verdict(votes: Right, labels: Sequence[Right], figure: str = "accuracy") -> str:
     """Return a sentence: whether a model of votes and labels beats models of the labels alone.
 
-    The arguments say which predictions for the same random items are right: (seeds, items). If the
-    items are too few to tell, the sentence says how many more to label.
+    The arguments say which predictions for the same random items are right, (seeds, items), or are
+    the items' parts in another `figure`. If the items are too few to tell, the sentence says how
+    many more to label.
 
     >>> votes, labels = np.arange(100)[None] % 10 > 0, np.arange(100)[None] % 4 > 0
     >>> verdict(votes, [labels])
@@ -240,15 +263,15 @@ def verdict(votes: Right, labels: Sequence[Right]) -> str:
     best = min((score for score, _ in found), key=float)
     low, high = (round(100 * limit) for limit in (best.low, best.high))
     if all(score.low > 0 for score, _ in found):
-        return f"Your votes beat your labels by {low} to {high} points of accuracy."
+        return f"Your votes beat your labels by {low} to {high} points of {figure}."
     p_values = holm([p for _, p in found])
     if any(score.high < 0 and p < _ALPHA for (score, _), p in zip(found, p_values, strict=True)):
         return (
             "Your votes do not beat your labels yet: a model of the labels alone is "
-            f"{-high} to {-low} points of accuracy better. Mend the votes, or label more "
+            f"{-high} to {-low} points of {figure} better. Mend the votes, or label more "
             "rows."
         )
-    between = f"({low:+} to {high:+} points of accuracy)"
+    between = f"({low:+} to {high:+} points of {figure})"
     # The interval shrinks with the root of the number of items: until it leaves out zero.
     half, telling = (best.high - best.low) / 2, max(abs(float(best)), _TELLING)
     if half <= _TELLING:
@@ -271,8 +294,9 @@ def without_labels(method: str) -> str:
 
 def _difference(first: Right, second: Right) -> tuple[Score, float]:
     """The accuracy of the first minus that of the second with its interval, and the p-value."""
-    if len(first) == len(second) == 1:
-        only = int(np.sum(first & ~second)), int(np.sum(second & ~first))
+    if len(first) == len(second) == 1 and first.dtype == second.dtype == np.bool_:
+        one, other = first.astype(bool), second.astype(bool)
+        only = int(np.sum(one & ~other)), int(np.sum(other & ~one))
         value = (only[0] - only[1]) / first.shape[1]
         return Score(value, *paired_interval(*only, first.shape[1])), mcnemar(*only)
     from scipy.special import ndtr

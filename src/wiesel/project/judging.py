@@ -14,10 +14,11 @@ import polars as pl
 
 from wiesel.analysis.findings import Finding
 from wiesel.analysis.table import Table, count, number, percent, text
-from wiesel.compare import Judged, judged_rows, verdict_of
+from wiesel.compare import Judged, judged_rows, score_table, verdict_of
 from wiesel.end_to_end.linear_models import held_out_proba
 from wiesel.errors import DataError
 from wiesel.evaluation import Comparison, corrected_shares
+from wiesel.evaluation.comparison import LABELS_ALONE, without_labels
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.explain import Explanation
 from wiesel.io import write_rows
@@ -26,7 +27,7 @@ from wiesel.lfs import LabelingFunction, prompt_records
 from wiesel.lfs.costs import prompts_of
 from wiesel.project.insights import project_findings, with_examples
 from wiesel.project.judged_items import slice_rows
-from wiesel.project.kinds import ProjectKind
+from wiesel.project.kinds import RESAMPLES, ProjectKind
 from wiesel.project.rows import ProjectRows, part_of
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.project.vectors import rows_of_arrays
@@ -38,7 +39,6 @@ __all__ = ["Distilled", "Outcome", "Prepared", "distilled", "judge", "write_judg
 
 _UNCERTAIN = ("members_disagree", "unknown_balance")
 """The findings that say how far the figures can be trusted: they come before these."""
-RESAMPLES = 1000
 _TIMED = 2_000
 """Items whose prediction is timed."""
 _MOST_ERRORS = 100
@@ -226,8 +226,13 @@ class Outcome:
 
     @property
     def table(self) -> Table | None:
-        """One row for each method."""
-        return None if self.judged_on is None else self.kind.table(self)
+        """One row for each method and reference, and the sentence on votes and labels."""
+        split = self.judged_on
+        if split is None:
+            return None
+        n_items = int(self.kind.known(self.data.truth[split]).sum())
+        caption = f"On {n_items:,} {split} {self.kind.items}"
+        return score_table([*self.rows, *self.reference_rows], caption, self.verdict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all metrics of the run as plain data."""
@@ -238,6 +243,8 @@ class Outcome:
             "method": self.main.method,
             "seeds": list(self.data.project.method.seeds),
             **self.kind.about_data(self),
+            "references": self.known_rows(self.reference_rows),
+            "verdict": self.verdict or None,
             "judged_on": self.judged_on,
             "splits": {name: report.to_dict() for name, report in main.items()},
             "methods": self.known_rows(self.rows),
@@ -260,6 +267,15 @@ class Outcome:
 
     def __str__(self) -> str:
         return "\n\n".join(self.kind.shown(self))
+
+
+def _reference(data: Any, title: str, run: Trained, split: str) -> tuple[Judged, Any]:
+    """A trained baseline on a split, with its report."""
+    kind = data.kind
+    predicted = kind.predicted(data, run.model, split)
+    report = kind.report(data, run, split, predicted, RESAMPLES)
+    right = kind.right(data, run, split, predicted)
+    return Judged(title, run.seed, run.seconds, kind.figures(report), right), report
 
 
 def judge(
@@ -295,7 +311,11 @@ def judge(
     unjudged = {name: kind.predicted(data, main.model, name) for name in others}
     references: list[tuple[Judged, Any]] = []
     if judged:
-        references = kind.references(data, main, judged[-1], on_labels, on_votes)
+        references = kind.references(data, main, judged[-1])
+        titles = f"{LABELS_ALONE}: end model", without_labels(main.method)
+        for title, model in zip(titles, (on_labels, on_votes), strict=True):
+            if model is not None:
+                references.append(_reference(data, title, model, judged[-1]))
     everything = [*runs, *(each for each, _ in references)]
     rows = judged_rows(everything)
     return Outcome(
@@ -307,7 +327,7 @@ def judge(
         proba={**unjudged, **first_runs[main.method][1]},
         references={each.method: report for each, report in references},
         reference_rows=rows[len(runs) :],
-        verdict=verdict_of(everything) if runs else "",
+        verdict=verdict_of(everything, kind.best_in_words) if runs else "",
         **kind.more_results(data, first_runs, judged[-1] if judged else None),
     )
 

@@ -12,22 +12,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.compare import Judged, score_table
-from wiesel.io import FilePath, matching_files
+from wiesel.compare import Judged
+from wiesel.io import FilePath, Split, matching_files
 from wiesel.io.files import table_format
 from wiesel.labels import ABSTAIN
 from wiesel.project.bundle import Bundle, data_facts
+from wiesel.project.insights import leak_findings
 from wiesel.project.rows import ProjectRows, find_item, part_of
 from wiesel.project.settings import Project
 from wiesel.project.vectors import Vectors, check_inputs, make_vectors, raw_inputs, rows_of_arrays
+from wiesel.tables import Gold
 from wiesel.tasks import task_of
 
 if TYPE_CHECKING:
-    from wiesel.analysis.table import Table
     from wiesel.project.judging import Outcome
     from wiesel.project.training import Trained, TrainingSet
 
-__all__ = ["GoldFile", "OneItem", "ProjectKind", "kind_of", "kind_of_task"]
+__all__ = ["RESAMPLES", "GoldFile", "OneItem", "ProjectKind", "kind_of", "kind_of_task"]
+
+RESAMPLES = 1000
+"""How many resamples the intervals of reports are computed from."""
 
 
 class OneItem(NamedTuple):
@@ -139,6 +143,15 @@ class ProjectKind(ABC):
 
     # Results
 
+    def leaks(self, data: "TrainingSet") -> list[str]:
+        """Return sentences on rows in two splits, and on copies in train."""
+        column = data.project.features.column
+        return [found.sentence for found in leak_findings(self.as_rows(data.splits), column)]
+
+    def as_rows(self, splits: Mapping[str, Any]) -> Mapping[str, Split]:
+        """Return the splits as tables."""
+        return splits
+
     def predicted(self, data: "TrainingSet", model: Any, split: str) -> Any:
         """Return what a report judges: by default probabilities of the rows of a split.
 
@@ -158,21 +171,20 @@ class ProjectKind(ABC):
         return dict(report.scores())
 
     def right(self, data: "TrainingSet", run: "Trained", split: str, proba: Any) -> Any:
-        """Return whether each row with gold is predicted right; None if it may be half right."""
+        """Return whether each row with gold is predicted right, or its part in the figure.
+
+        The figure is `best_by`, and the parts are those of `f1_parts`. None if nothing is known.
+        """
         return None
 
-    def references(
-        self,
-        data: "TrainingSet",
-        main: "Trained",
-        split: str,
-        on_labels: "Trained | None",
-        on_votes: "Trained | None",
-    ) -> list[tuple[Judged, Any]]:
-        """Return baselines on a split, with their reports.
+    def can_learn(self, gold: Gold) -> bool:
+        """Return whether labels alone can teach a model: some of at least two classes."""
+        return len(np.unique(gold.y)) > 1
 
-        `on_labels` learned gold labels and no votes, `on_votes` votes and no labels.
-        """
+    def references(
+        self, data: "TrainingSet", main: "Trained", split: str
+    ) -> list[tuple[Judged, Any]]:
+        """Return baselines on a split that need no network, with their reports."""
         return []
 
     def more_results(
@@ -187,10 +199,6 @@ class ProjectKind(ABC):
         the main one.
         """
         return {}
-
-    def table(self, outcome: "Outcome") -> "Table":
-        """Return one row for each method; there is gold."""
-        return score_table(outcome.known_rows(outcome.rows))
 
     @abstractmethod
     def about_data(self, outcome: "Outcome") -> dict[str, Any]:

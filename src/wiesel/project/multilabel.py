@@ -1,5 +1,6 @@
 """A project whose items may have several labels, or none."""
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from html import escape
@@ -10,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from wiesel.compare import Judged, logistic_proba
 from wiesel.errors import DataError, ParameterError, listed
 from wiesel.evaluation import MultiLabelReport, evaluate, evaluate_presence
+from wiesel.evaluation.comparison import LABELS_ALONE, f1_parts
 from wiesel.io import Split, explained, read_rows, write_rows
 from wiesel.labels import ABSTAIN
 from wiesel.multilabel import (
@@ -24,12 +27,14 @@ from wiesel.project.bundle import Bundle
 from wiesel.project.judged_items import shown_text
 from wiesel.project.kinds import GoldFile, ProjectKind
 from wiesel.project.labels import gold_of, with_labeled_dev
+from wiesel.project.one_label import simple_inputs
 from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns, soft_labels_of
 from wiesel.project.reporting import paragraphs, reproduce, training
-from wiesel.project.rows import SPLITS, ProjectRows, with_ids
+from wiesel.project.rows import SPLITS, ProjectRows, refuse_equal_test, with_ids
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.report import charts
+from wiesel.tables import Gold
 from wiesel.tasks import SeveralLabelsTask
 
 if TYPE_CHECKING:
@@ -84,6 +89,7 @@ class SeveralLabelsProject(ProjectKind):
                 splits[name], gold = _split(project, name, labels)
                 if (gold != ABSTAIN).any():
                     truth[name] = gold
+        refuse_equal_test(project, splits)
         return ProjectRows(labels, splits, truth, lfs)
 
     def with_labels_of_people(self, project: Project, rows: ProjectRows) -> ProjectRows:
@@ -110,6 +116,25 @@ class SeveralLabelsProject(ProjectKind):
             n_resamples=n_resamples,
         )
 
+    def can_learn(self, gold: Gold) -> bool:
+        """Return whether some label is known to be there and not to be there."""
+        return bool(((gold.y == 0).any(axis=0) & (gold.y == 1).any(axis=0)).any())
+
+    def right(self, data: TrainingSet, run: Trained, split: str, proba: Any) -> Any:
+        """Return the part of each row with gold in macro F1."""
+        return _parts(data.truth[split], proba, run.model.threshold_)
+
+    def references(self, data: TrainingSet, main: Trained, split: str) -> list[tuple[Judged, Any]]:
+        """Return logistic regressions on the labels alone."""
+        start = time.perf_counter()
+        proba = _logistic(data, split)
+        if proba is None:
+            return []
+        report = evaluate_presence(proba, data.truth[split], data.labels)
+        seconds, right = time.perf_counter() - start, _parts(data.truth[split], proba, None)
+        title = f"{LABELS_ALONE}: logistic"
+        return [(Judged(title, main.seed, seconds, self.figures(report), right), report)]
+
     def more_results(
         self, data: TrainingSet, first_runs: Mapping[str, Any], *_: Any
     ) -> dict[str, Any]:
@@ -123,6 +148,7 @@ class SeveralLabelsProject(ProjectKind):
         covered = zip(votes.labels, votes.covered.mean(axis=0).tolist(), strict=True)
         return {
             "multi": True,
+            "leaks": self.leaks(data),
             "labels": list(data.labels),
             "items": {name: len(part) for name, part in data.splits.items()},
             "votes": {
@@ -158,7 +184,7 @@ class SeveralLabelsProject(ProjectKind):
         votes, known = _judged_votes(data)
         methods = [run.method for run in outcome.trained]
         return {
-            "Summary": _summary(outcome),
+            "Summary": _summary(outcome) + paragraphs(self.leaks(data)),
             "Evaluation": _quality(outcome),
             "Labels": votes.overview(known).to_html(),
             "Voters": votes.summary(known).to_html(),
@@ -175,6 +201,7 @@ class SeveralLabelsProject(ProjectKind):
         if split is None or table is None:
             parts.append("Not evaluated: there are no gold labels.")
         else:
+            parts += self.leaks(outcome.data)
             parts += [table.to_text(), str(outcome.reports[outcome.main.method][split])]
         return [*parts, *map(str, outcome.explanations(1))]
 
@@ -292,6 +319,35 @@ def _summary(outcome: "Outcome") -> str:
     return paragraphs(sentences)
 
 
+def _parts(gold: npt.NDArray[np.int64], proba: Any, thresholds: Any) -> Any:
+    """The parts of the rows in macro F1; None if no label is there or predicted."""
+    known = (gold >= 0).any(axis=1)
+    predicted = (np.asarray(proba) >= (0.5 if thresholds is None else thresholds)) & (gold >= 0)
+    right, size = predicted & (gold == 1), predicted.astype(int) + (gold == 1)
+    parts = f1_parts(right[known], size[known])
+    return parts if len(parts) else None
+
+
+def _logistic(data: TrainingSet, split: str) -> Any:
+    """P(label) of test rows by one logistic regression for each label, on the labels alone.
+
+    None without labels, or if there are no test rows.
+    """
+    gold = data.gold()
+    if gold is None or split == "dev":
+        return None
+    labeled_dev = np.ones(len(data.splits["dev"]), dtype=bool) if "dev" in data.splits else None
+    known, new = simple_inputs(data, gold, split, labeled_dev)
+    if known is None:
+        return None
+    proba = np.zeros((len(data.splits[split]), len(data.labels)))
+    for k in range(len(data.labels)):
+        rows = np.flatnonzero(gold.y[:, k] != ABSTAIN)
+        if len(rows):
+            proba[:, k] = logistic_proba(known[rows], gold.y[rows, k], new, 2)[:, 1]
+    return proba
+
+
 def _flat(epochs: Any) -> list[int]:
     """Return the epochs of all networks as one list; nested committees give nested lists."""
     if not isinstance(epochs, list):
@@ -322,7 +378,8 @@ def _quality(outcome: "Outcome") -> str:
         figures = f'<div class="figures">{shown}</div>'
     main = reports[outcome.main.method]
     intro = f"<p>Evaluated on {main.n_items:,} {escape(split)} items with gold labels.</p>"
-    return intro + figures + main.totals.to_html() + main.table.to_html()
+    methods = "" if outcome.table is None else outcome.table.to_html()
+    return intro + figures + methods + main.totals.to_html() + main.table.to_html()
 
 
 def _explained(outcome: "Outcome") -> str:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from wiesel.analysis import Table, summarize
-from wiesel.compare import Judged, logistic_proba, score_table
+from wiesel.analysis import summarize
+from wiesel.compare import Judged, logistic_proba
 from wiesel.end_to_end.fine_tuning import gold_folds
 from wiesel.evaluation import Report, commonest_class, compare_paired_proba, evaluate_proba
-from wiesel.evaluation.comparison import LABELS_ALONE, without_labels
+from wiesel.evaluation.comparison import LABELS_ALONE
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.io import Split, explained, read_gold, write_votes
 from wiesel.labels import ABSTAIN
@@ -21,7 +21,7 @@ from wiesel.lfs import prompt_records
 from wiesel.lfs.loading import LoadedLFs
 from wiesel.project.bundle import Bundle
 from wiesel.project.judging import write_judge_errors
-from wiesel.project.kinds import GoldFile, ProjectKind
+from wiesel.project.kinds import RESAMPLES, GoldFile, ProjectKind
 from wiesel.project.labels import gold_of, with_labeled_dev
 from wiesel.project.monitoring import run_reference
 from wiesel.project.outputs import (
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["OneLabelProject", "one_sided"]
 
 _EXPLAINED, _FINDINGS = 1, 3
-_RESAMPLES = 1000
 
 
 class OneLabelProject(ProjectKind):
@@ -151,41 +150,20 @@ class OneLabelProject(ProjectKind):
         """Return whether each row with gold is predicted right."""
         return _right(data.truth[split], proba, run.model.threshold_)
 
-    def references(
-        self,
-        data: TrainingSet,
-        main: Trained,
-        split: str,
-        on_labels: Trained | None,
-        on_votes: Trained | None,
-    ) -> list[tuple[Judged, Any]]:
-        """Return the most common class, and models of the labels alone and of the votes alone."""
+    def references(self, data: TrainingSet, main: Trained, split: str) -> list[tuple[Judged, Any]]:
+        """Return the most common class, and logistic regression on the labels alone."""
         gold, seed = data.truth[split], main.seed
-        name, report = commonest_class(gold, data.labels, n_resamples=_RESAMPLES)
+        name, report = commonest_class(gold, data.labels, n_resamples=RESAMPLES)
         right = gold[gold != ABSTAIN] == data.labels.index(name)
         found = [(Judged(f"always {name!r}", seed, 0.0, self.figures(report), right), report)]
         start = time.perf_counter()
         proba = _logistic(data, data.gold(), split)
         if proba is not None:
             seconds, title = time.perf_counter() - start, f"{LABELS_ALONE}: logistic"
-            report = evaluate_proba(proba, gold, data.labels, n_resamples=_RESAMPLES)
+            report = evaluate_proba(proba, gold, data.labels, n_resamples=RESAMPLES)
             right = _right(gold, proba, None)
             found.append((Judged(title, seed, seconds, self.figures(report), right), report))
-        titles = f"{LABELS_ALONE}: end model", without_labels(main.method)
-        for title, run in zip(titles, (on_labels, on_votes), strict=True):
-            if run is None:
-                continue
-            proba = run.model.predict_proba(data.vectors.by_split[split])
-            report = self.report(data, run, split, proba, _RESAMPLES)
-            right = self.right(data, run, split, proba)
-            found.append((Judged(title, seed, run.seconds, self.figures(report), right), report))
         return found
-
-    def table(self, outcome: "Outcome") -> Table:
-        """Return one row for each method and reference, and the sentence on votes and labels."""
-        split, rows = str(outcome.judged_on), [*outcome.rows, *outcome.reference_rows]
-        n_items = outcome.reports[outcome.main.method][split].n_items
-        return score_table(rows, f"On {n_items:,} {split} items", outcome.verdict)
 
     def about_data(self, outcome: "Outcome") -> dict[str, Any]:
         """Return classes, sizes of splits and votes, and the comparisons of the main method."""
@@ -201,8 +179,6 @@ class OneLabelProject(ProjectKind):
                 "covered": float(data.votes.covered.mean()),
             },
             "uncertain": outcome.uncertain,
-            "references": outcome.known_rows(outcome.reference_rows),
-            "verdict": outcome.verdict or None,
             "labels": 0 if (gold := data.gold()) is None else len(gold),
             "against_majority_vote": outcome.paired.to_dict() if outcome.paired else None,
         }
@@ -287,7 +263,8 @@ def _logistic(data: TrainingSet, gold: Gold | None, split: str) -> Any:
     """
     if gold is None or len(np.unique(gold.y)) < 2:
         return None
-    (known, new), n_classes = _simple_inputs(data, gold, split), len(data.labels)
+    labeled_dev = data.splits["dev"].gold != ABSTAIN if "dev" in data.splits else None
+    (known, new), n_classes = simple_inputs(data, gold, split, labeled_dev), len(data.labels)
     if known is None:
         return None
     if split != "dev":
@@ -302,8 +279,11 @@ def _logistic(data: TrainingSet, gold: Gold | None, split: str) -> Any:
     return proba
 
 
-def _simple_inputs(data: TrainingSet, gold: Gold, split: str) -> tuple[Any, Any]:
-    """The rows with labels and those of a split as matrices; None if they are none."""
+def simple_inputs(data: TrainingSet, gold: Gold, split: str, labeled_dev: Any) -> tuple[Any, Any]:
+    """Return the rows with labels and those of a split as matrices; None if they are none.
+
+    Texts become TF-IDF. `labeled_dev` says which dev rows are among the labels.
+    """
     column = data.project.features.column
     if data.vectors.kind not in ("tfidf", "tokens"):
         known, new = gold.X, data.vectors.by_split[split]
@@ -313,9 +293,9 @@ def _simple_inputs(data: TrainingSet, gold: Gold, split: str) -> tuple[Any, Any]
     texts = {name: part.rows[column].fill_null("") for name, part in data.splits.items()}
     parts = []
     if "dev" in data.splits:
-        parts.append(texts["dev"].filter(data.splits["dev"].gold != ABSTAIN))
+        parts.append(texts["dev"].filter(labeled_dev))
     if data.train_gold is not None:
-        parts.append(texts["train"].filter(data.train_gold.y != ABSTAIN))
+        parts.append(texts["train"].filter(data.kind.known(data.train_gold.y)))
     labeled = pl.concat(parts).to_list()
     try:
         words = TfidfVectorizer(sublinear_tf=True).fit(labeled)

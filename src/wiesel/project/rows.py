@@ -29,6 +29,7 @@ __all__ = [
     "positions",
     "project_classes",
     "read_splits",
+    "refuse_equal_test",
     "refuse_several_labels",
     "row_contents",
     "row_keys",

@@ -26,10 +26,11 @@ from wiesel.io import FilePath, Split, existing_file, explained
 from wiesel.labels import ABSTAIN
 from wiesel.lfs.fingerprints import digest
 from wiesel.project.bundle import Bundle, recorded_file
+from wiesel.project.insights import leak_findings
 from wiesel.project.kinds import GoldFile, OneItem, ProjectKind
 from wiesel.project.labels import OF_WORKBENCH, labeled_gold, missing_dev_labels
 from wiesel.project.reporting import paragraphs, reproduce, training
-from wiesel.project.rows import SPLITS, ProjectRows, find_id
+from wiesel.project.rows import SPLITS, ProjectRows, find_id, refuse_equal_test
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Trained, TrainingSet
 from wiesel.project.vectors import Vectors
@@ -131,6 +132,7 @@ class SpansProject(ProjectKind):
                 continue
             splits[name], truth[name] = read_annotated(path)
             _check_gold(splits[name], truth[name], labels, path)
+        refuse_equal_test(project, self.as_rows(splits))
         if "dev" in truth and not any(truth["dev"]):
             message = "The dev documents have no gold span, so they choose no epoch."
             warn_user(message, WieselWarning)
@@ -193,6 +195,18 @@ class SpansProject(ProjectKind):
         gold = data.truth.get("dev", ())
         return (data.splits["dev"], gold) if any(gold) else None
 
+    def as_rows(self, splits: Mapping[str, Documents]) -> dict[str, Split]:
+        """Return the documents of each split as a table of their texts."""
+        found = {}
+        for name, own in splits.items():
+            rows = pl.DataFrame({"id": [str(id) for id in own.ids], "text": list(own.texts)})
+            found[name] = Split(rows, np.full(len(own), ABSTAIN))
+        return found
+
+    def leaks(self, data: TrainingSet) -> list[str]:
+        """Return sentences on texts in two splits, and on copies in train."""
+        return [found.sentence for found in leak_findings(self.as_rows(data.splits), "text")]
+
     def predicted(self, data: TrainingSet, model: Any, split: str) -> list[list[Span]]:
         """Return the spans of every document."""
         found: list[list[Span]] = model.predict(data.splits[split])
@@ -215,11 +229,21 @@ class SpansProject(ProjectKind):
             "token_accuracy": report.token_accuracy,
         }
 
+    def right(self, data: TrainingSet, run: Trained, split: str, proba: Any) -> Any:
+        """Return the part of each document in F1."""
+        parts = self.report(data, run, split, proba, 0).parts
+        return parts if len(parts) else None
+
+    def can_learn(self, gold: Gold) -> bool:
+        """Return whether some document has a span."""
+        return any(gold.y)
+
     def about_data(self, outcome: "Outcome") -> dict[str, Any]:
         """Return labels, sizes of splits and votes."""
         data, votes = outcome.data, outcome.data.votes
         return {
             "spans": True,
+            "leaks": self.leaks(data),
             "labels": list(data.labels.names),
             "documents": {name: len(own) for name, own in data.splits.items()},
             "votes": {"voters": len(votes.voters), "votes": votes.votes.n_votes},
@@ -252,7 +276,7 @@ class SpansProject(ProjectKind):
             texts = paragraphs([_LEGEND]) + texts
         methods = [run.method for run in outcome.trained]
         return {
-            "Summary": _summary(outcome),
+            "Summary": _summary(outcome) + paragraphs(self.leaks(outcome.data)),
             "Evaluation": _quality(outcome),
             "Voters": _voters(outcome).to_html(),
             "Texts and who voted": _STYLE + texts if texts else "<p>No text has a span.</p>",
@@ -267,6 +291,7 @@ class SpansProject(ProjectKind):
         if split is None or table is None:
             parts.append("There are no gold spans to evaluate on.")
         else:
+            parts += self.leaks(outcome.data)
             parts += [table.to_text(), str(outcome.reports[outcome.main.method][split])]
             parts.append(f"{_OF_VOTES}\n{_of_votes(outcome, split).to_text()}")
         return [*parts, "\n".join(map(str, _marked(outcome, _SHOWN)))]

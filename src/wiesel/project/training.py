@@ -29,7 +29,7 @@ from wiesel.project.settings import Project, located, option_tables
 from wiesel.project.vectors import Vectors, rows_of_arrays
 from wiesel.saving import write_file
 from wiesel.tables import RANDOM, Gold
-from wiesel.tasks import OneLabelTask, Task, task_of
+from wiesel.tasks import SpansTask, Task, task_of
 from wiesel.training.history import watching
 from wiesel.version import __version__
 
@@ -152,14 +152,18 @@ def train_on_labels(
     classes, or if the end model only learns from label models. `watch` does not see the epochs of
     this reference; if its training is stopped, the reference is left out.
     """
-    if data.task.kind != OneLabelTask.kind or "test" not in data.truth:
+    if "test" not in data.truth:
         return None
     gold = data.gold()
-    if gold is None or len(set(gold.y.tolist())) < 2:
+    if gold is None or not data.kind.can_learn(gold):
         return None
     if data.project.end_model.name.startswith("sklearn:"):
         return None
     model = _unfitted(data, DEV_GOLD, seed)
+    if data.task.kind == SpansTask.kind:  # taggers train long, and few documents need less
+        model.set_params(
+            epoch_size=min(model.get_params()["epoch_size"] or len(gold), 20 * len(gold))
+        )
     done = _trained(data, DEV_GOLD, seed, model, cache / "models", _unseen if watched else None)
     return _said(done, f"{len(gold):,} labels alone, to compare with", say)
 
@@ -169,9 +173,10 @@ def train_without_labels(
 ) -> Trained | None:
     """Return the main method trained on votes alone, as if there were no labels.
 
-    Return None if there are none, or if the method learns nothing else.
+    Return None if there are none, or if the method learns nothing else. Taggers, which train long,
+    are not trained once more.
     """
-    if data.task.kind != OneLabelTask.kind or name == "supervised":
+    if data.task.kind == SpansTask.kind or name == "supervised":
         return None
     if data.gold() is None:
         return None

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis.table import Table, count, percent, text
+from wiesel.evaluation import Score, percentile_interval
+from wiesel.evaluation.comparison import f1_parts
 from wiesel.spans.documents import Documents
 from wiesel.spans.reading import span_lists
 from wiesel.spans.tags import SpanLabels
@@ -18,6 +21,9 @@ __all__ = ["SpanFigures", "SpanReport", "evaluate_spans", "voter_table"]
 
 Spans = Sequence[Sequence[tuple[Any, ...]]]
 """The spans of every document: (start, end, label) and possibly more."""
+_RESAMPLES = 1000
+_MANY = 2000
+"""With more documents, F1 is as good as normal."""
 _COUNTED = ("spans", "documents", "tokens", "conflicts")
 
 
@@ -42,6 +48,8 @@ class SpanReport:
     a gold span is found if it shares one with such a predicted span."""
     token_accuracy: float
     """The share of tokens with the correct BIO tag."""
+    parts: npt.NDArray[np.float64]
+    """The part of each document in the F1 of all exact spans (`f1_parts`)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return all scores as plain data."""
@@ -90,7 +98,36 @@ def evaluate_spans(
     groups = {name: (name,) for name in space.names} | {"all": space.names}
     exact = {name: _figures(wanted, found, own, _is_equal) for name, own in groups.items()}
     overlap = {name: _figures(wanted, found, own, _overlaps) for name, own in groups.items()}
-    return SpanReport(exact, overlap, accuracy)
+    counts = np.array([_counts(*both, space.names) for both in zip(wanted, found, strict=True)])
+    hits, sizes = counts.reshape(-1, 2).T
+    exact["all"] = exact["all"]._replace(f1=_score(exact["all"].f1, hits, sizes))
+    return SpanReport(exact, overlap, accuracy, f1_parts(hits, sizes))
+
+
+def _counts(gold: Any, predicted: Any, names: Sequence[str]) -> tuple[int, int]:
+    """The exact spans of a document, and its gold and predicted spans together."""
+    hits = sum(_is_equal(span, gold[name]) for name in names for span in predicted[name])
+    return hits, sum(len(gold[name]) + len(predicted[name]) for name in names)
+
+
+def _score(f1: float, hits: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> Score:
+    """F1 with its interval over resamples of the documents, and one document more.
+
+    That one is a random document, all of whose spans are found, or none.
+    """
+    if np.isnan(f1):
+        return Score(f1)
+    rng, n = np.random.default_rng(0), len(hits)
+    if n > _MANY:
+        away = 1.96 * float(f1_parts(hits, sizes).std()) / n**0.5
+        return Score(f1, max(f1 - away, 0.0), min(f1 + away, 1.0))
+    draws = rng.multinomial(n, np.full(n, 1 / n), size=_RESAMPLES)
+    size = sizes[rng.integers(n, size=_RESAMPLES)] * rng.gamma(1.0, size=_RESAMPLES)
+    right = draws @ hits + rng.beta(0.5, 0.5, size=_RESAMPLES) * size / 2
+    total = draws @ sizes + size
+    samples = np.divide(2 * right, total, out=np.full(_RESAMPLES, np.nan), where=total > 0)
+    low, high = percentile_interval(samples, n_items=n)
+    return Score(f1, min(low, f1), max(high, f1))
 
 
 def _by_label(

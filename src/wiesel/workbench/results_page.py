@@ -61,7 +61,7 @@ _FILES = {
 class ResultsPage:
     """One run, and the rows behind its metrics."""
 
-    beside: tuple[str, ...] = ("accuracy", "macro_f1", "auc")  # the figures of other methods
+    beside: tuple[str, ...] = ("accuracy", "macro_f1", "auc")  # of other methods, the tested first
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
@@ -242,7 +242,7 @@ class ResultsPage:
         with card("Beside it: other methods and baselines, with 95 % intervals"):
             if metrics.get("verdict"):
                 words(metrics["verdict"], "run-verdict")
-            compared = [("accuracy, to the first", True)] if any(map(_apart, rows)) else []
+            compared = [(f"{heads[0][0]}, to the first", True)] if any(map(_apart, rows)) else []
             with table(("method", False), *heads, *compared):
                 for row in rows:
                     with ui.element("tr").classes("run-baseline"):

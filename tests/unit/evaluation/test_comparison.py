@@ -14,7 +14,7 @@ from wiesel.evaluation import (
     evaluate_presence,
     evaluate_proba,
 )
-from wiesel.evaluation.comparison import mcnemar
+from wiesel.evaluation.comparison import differences_to_first, f1_parts, mcnemar, verdict
 from wiesel.labels import LabelSpace
 
 LABELS = ["ham", "spam"]
@@ -129,3 +129,32 @@ def test_different_lengths_and_unknown_gold_are_refused() -> None:
         compare_paired_proba(first[1:], second, gold, LABELS)
     with pytest.raises(FeatureError, match="nothing to compare on"):
         compare_paired_proba(first, second, np.full(400, -1), LABELS)
+
+
+def test_parts_of_f1_vary_as_f1_does_on_resamples():
+    rng = np.random.default_rng(4)
+    size = rng.integers(0, 5, size=400)
+    right = rng.binomial(size // 2, 0.6)
+    parts = f1_parts(right, size)
+    assert parts.mean() == pytest.approx(2 * right.sum() / size.sum())
+    draws = rng.multinomial(400, np.full(400, 1 / 400), size=4000)
+    spread = (2 * draws @ right / (draws @ size)).std()
+    assert parts.std() / 20 == pytest.approx(spread, rel=0.05)
+    # Two labels: the mean of their F1; a label that is never there nor predicted is left out.
+    both = f1_parts(np.stack([right, 0 * right], 1), np.stack([size, 0 * size], 1))
+    assert np.allclose(both, parts)
+    assert not len(f1_parts([0, 0], [0, 0]))
+
+
+def test_a_better_f1_beats_the_labels_and_an_equal_one_does_not():
+    size = np.full(200, 4)
+    good, poor = (f1_parts(np.arange(200) % k, size) for k in (3, 2))
+    apart = good.mean() - poor.mean()
+    [_, (score, p_value)] = differences_to_first([poor[None], good[None]])
+    assert float(score) == pytest.approx(apart)
+    assert score.low > 0
+    assert p_value < 0.01
+    said = verdict(good[None], [poor[None]], "macro F1")
+    assert said.startswith("Your votes beat your labels by")
+    assert said.endswith("points of macro F1.")
+    assert "Cannot tell yet" in verdict(poor[None, :30], [poor[None, :30][:, ::-1]], "F1")

@@ -251,3 +251,14 @@ def test_only_a_voter_worse_than_chance_may_count_against_its_own_class(reading:
     against = (own < others).any(axis=1)
     assert against.any()
     assert (model.accuracies_[against] < 1 / n_classes).all()
+
+
+def test_the_prior_counts_as_its_odds_against_the_rest():
+    votes, _ = make_votes(400, 5, 3, coverage=0.8, seed=4)
+    balance = np.array([0.6, 0.3, 0.1])
+    model = Triplet().fit(votes, class_balance=balance)
+    odds = votes.one_hot() @ model.weights_.reshape(-1, 3) + np.log(balance / (1 - balance))
+    expected = 1 / (1 + np.exp(-odds))
+    expected /= expected.sum(axis=1, keepdims=True)
+    covered = votes.covered
+    np.testing.assert_allclose(model.predict_proba(votes)[covered], expected[covered], rtol=1e-9)

@@ -111,6 +111,24 @@ def folder(tmp_path_factory) -> Path:
     return place
 
 
+def test_methods_and_baselines_are_compared_with_the_first_and_a_sentence_says_who_wins(folder):
+    metrics = json.loads((folder / "out" / "metrics.json").read_text())
+    first, *others = [*metrics["methods"], *metrics["references"]]
+    names = [row["method"] for row in metrics["references"]]
+    baselines = ["labels alone: logistic", "labels alone: end model", "weasel without labels"]
+    assert names == baselines
+    for other in others:
+        apart = other["macro_f1"] - first["macro_f1"]
+        assert other["difference"] == pytest.approx(apart)
+        assert other["difference_low"] < apart < other["difference_high"]
+    # TF-IDF with a model for each label is no worse than chance: it reads the words of forty rows.
+    assert metrics["references"][0]["macro_f1"] > 0.6
+    assert "points of macro F1" in metrics["verdict"]
+    page = (folder / "out" / "report.html").read_text()
+    assert metrics["verdict"] in page
+    assert "labels alone: logistic" in page
+
+
 def called(*words):
     result = CliRunner().invoke(app, [*map(str, words)])
     assert result.exit_code == 0, result.output

@@ -1,5 +1,9 @@
 """The findings of a project: what its votes, its gold labels and its class balance show."""
 
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,8 +13,9 @@ from wiesel.datasets import make_votes
 from wiesel.errors import DataError
 from wiesel.io import Split
 from wiesel.project.insights import leak_findings, project_findings
+from wiesel.project.kinds import kind_of
 from wiesel.project.rows import read_splits
-from wiesel.project.settings import read_project
+from wiesel.project.settings import Project, read_project
 
 
 def kinds(votes: VoteMatrix, gold=None, class_balance=None) -> dict[str, str]:
@@ -107,6 +112,39 @@ def test_a_test_file_equal_to_dev_is_refused(tmp_path):
     project = read_project(folder)
     with pytest.raises(DataError, match="All 20 test rows are dev rows too"):
         read_splits(project, None)
+
+
+OTHER_KINDS = {"multi = true": ["a"], "spans = true": [[0, 4, "a"]]}
+
+
+def other_project(folder: Path, kind: str, **texts: list[str]) -> Project:
+    """A project of files of texts, whose items have several labels or spans."""
+    folder.mkdir()
+    lines = [f'classes = ["a", "b"]\n{kind}\n[data]']
+    for name, own in texts.items():
+        rows = [{"id": f"{name}{k}", "text": text} for k, text in enumerate(own)]
+        rows = [{**row, "label": OTHER_KINDS[kind]} for row in rows] if name != "train" else rows
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        lines.append(f'{name} = "{name}.jsonl"')
+    (folder / "rules.toml").write_text("")
+    (folder / "wiesel.toml").write_text("\n".join([*lines, '[votes]\nlfs = ["rules.toml"]\n']))
+    return read_project(folder)
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_other_kinds_of_tasks_tell_common_texts_and_refuse_test_rows_of_dev(tmp_path, kind):
+    texts = {"train": ["text one", "text two", "Text  two"], "dev": ["text one", "text four"]}
+    project = other_project(tmp_path / "apart", kind, **texts, test=["text two", "text five"])
+    splits = kind_of(project).read(project).splits
+    said = kind_of(project).leaks(SimpleNamespace(project=project, splits=splits))
+    assert [each.split(":")[0].split(" repeat")[0] for each in said] == [
+        "1 of the 2 dev rows is also in train",
+        "1 of the 2 test rows is also in train",
+        "1 of the 3 training rows",
+    ]
+    project = other_project(tmp_path / "equal", kind, **texts, test=["Text one", "text four"])
+    with pytest.raises(DataError, match="All 2 test rows are dev rows too"):
+        kind_of(project).read(project)
 
 
 def test_votes_that_contradict_a_rough_balance_are_reported():

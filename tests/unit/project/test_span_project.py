@@ -91,7 +91,17 @@ def test_a_run_leaves_spans_figures_model_and_a_report_with_marked_texts(folder)
     assert metrics["splits"]["dev"]["exact"]["all"]["f1"] > 0.5
     found = [json.loads(line) for line in (out / "spans_train.jsonl").read_text().splitlines()]
     assert len(found) == 60
+    first, second, alone = [*metrics["methods"], *metrics["references"]]
+    assert alone["method"] == "labels alone: end model"
+    assert first["span_f1_low"] <= first["span_f1"] <= first["span_f1_high"]
+    for other in (second, alone):
+        apart = other["span_f1"] - first["span_f1"]
+        assert other["difference"] == pytest.approx(apart)
+        assert other["difference_low"] < apart < other["difference_high"]
+        assert 0 <= other["p_value"] <= 1
+    assert "points of F1 of exact spans" in metrics["verdict"]
     page = (out / "report.html").read_text()
+    assert "points of F1 of exact spans" in page
     for words in ("<mark ", "who voted", "after_in", "overlap F1", "spans = true"):
         assert words in page
     assert "was <b>" not in page

@@ -356,3 +356,15 @@ def test_a_saved_model_says_the_same(tmp_path):
     model.save(tmp_path / "hmm")
     loaded = load_model(tmp_path / "hmm")
     assert np.array_equal(loaded.predict_proba(votes), model.predict_proba(votes))
+
+
+def test_documents_read_in_parts_get_the_same_tags(monkeypatch):
+    texts = ["Ada met Bob in Rome.", "Bob left.", "In Rome, Ada saw Ada.", "So.", "Rome met Bob."]
+    documents = Documents.from_texts(texts * 4)
+    rules = [gazetteer("PER", ["Ada", "Bob"], name="p"), gazetteer("LOC", ["Rome"], name="l")]
+    votes = apply_span_lfs(rules, documents, labels=["PER", "LOC"])
+    whole = HiddenMarkov().fit(votes)
+    monkeypatch.setattr("wiesel.spans.hidden_markov._PART_TOKENS", 7)
+    parts = HiddenMarkov().fit(votes)
+    np.testing.assert_allclose(parts.transitions_, whole.transitions_, atol=1e-9)
+    np.testing.assert_allclose(parts.predict_proba(votes), whole.predict_proba(votes), atol=1e-9)

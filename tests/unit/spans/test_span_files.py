@@ -1,9 +1,11 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from wiesel.errors import DataError, ParameterError
+from wiesel.evaluation import Score
 from wiesel.spans import (
     Documents,
     Span,
@@ -248,3 +250,25 @@ def test_a_page_escapes_texts_labels_and_voters():
     page = spans_page(marked, "<title>")
     assert not any(raw in page for raw in ("<b>Ada", "P<R", "<lf>", "<i>", "<title><"))
     assert "against: no (O)" in str(marked[0])
+
+
+def test_f1_of_spans_has_an_interval_that_holds_on_twenty_documents():
+    """A quarter of the documents are long, and all their spans are found or missed together."""
+    rng = np.random.default_rng(2)
+    text = "Ada met Bob and Eve saw Dan"
+    places = [(0, 3), (8, 11), (16, 19), (24, 27)]
+    sizes = np.where(rng.random(400) < 0.25, 4, 1)
+    gold = [[(*place, "PER") for place in places[:size]] for size in sizes]
+    found = [own if rng.random() < 0.8 else [(4, 7, "PER")] for own in gold]
+
+    def f1(rows: np.ndarray) -> Score:
+        documents = Documents.from_texts([text] * len(rows))
+        parts = ([spans[row] for row in rows] for spans in (gold, found))
+        return evaluate_spans(*parts, documents, ["PER"]).exact["all"].f1
+
+    truth = float(f1(np.arange(400)))
+    drawn = [f1(rng.permutation(400)[:20]) for _ in range(60)]
+    assert np.mean([each.low <= truth <= each.high for each in drawn]) >= 0.9
+    assert np.mean([each.high - each.low for each in drawn]) < 0.5
+    report = evaluate_spans(gold, found, Documents.from_texts([text] * 400), ["PER"])
+    assert report.parts.mean() == pytest.approx(float(report.exact["all"].f1))
