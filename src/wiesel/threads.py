@@ -44,9 +44,9 @@ Result = TypeVar("Result")
 _WITH_POOLS = ("numpy", "scipy.linalg", "sklearn", "torch")
 """Modules that load a BLAS library when they are imported."""
 _SMALL = 2_000_000
-"""A network with fewer parameters is small."""
+"""A network with fewer parameters is small; tables of embeddings do not count."""
 _SIZES: MutableMapping[Any, int] = WeakKeyDictionary()
-"""The number of weights of networks."""
+"""The number of weights of networks, without tables of embeddings."""
 _THREADS = Path("/proc/self/task")
 _POOLS = ("polars-", "async-executor", "tokio-rt")
 """How the names of Polars' threads begin."""
@@ -172,11 +172,16 @@ def fitting_threads(module: Any) -> Iterator[None]:
 
 
 def _n_numbers(module: Any) -> int:
-    """The number of weights of a network, counted once: that takes longer than one prediction."""
+    """The number of weights that are multiplied, counted once: that takes longer than predicting.
+
+    Tables of embeddings only have their rows looked up.
+    """
     known = _SIZES.get(module)
     if known is None:
-        is_lazy = sys.modules["torch"].nn.parameter.is_lazy
-        parameters = list(module.parameters())
+        nn = sys.modules["torch"].nn
+        is_lazy, tables = nn.parameter.is_lazy, (nn.Embedding, nn.EmbeddingBag)
+        parts = [part for part in module.modules() if not isinstance(part, tables)]
+        parameters = {own for part in parts for own in part.parameters(recurse=False)}
         known = sum(parameter.numel() for parameter in parameters if not is_lazy(parameter))
         if not any(map(is_lazy, parameters)):
             _SIZES[module] = known

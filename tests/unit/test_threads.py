@@ -248,6 +248,12 @@ def test_a_small_network_has_one_thread_from_the_first_trial_to_the_last_predict
     assert set(Counting.seen) == {1}
 
 
+def test_tables_of_embeddings_do_not_make_a_network_large() -> None:
+    table = torch.nn.Embedding(10**6, 50, device="meta")
+    with fitting_threads(torch.nn.Sequential(table, torch.nn.LSTM(50, 8))):
+        assert torch.get_num_threads() == 1
+
+
 def test_a_network_of_unknown_size_counts_as_small() -> None:
     with fitting_threads(torch.nn.LazyLinear(2)):
         assert torch.get_num_threads() == 1
