@@ -15,6 +15,7 @@ import wiesel.guidance
 import wiesel.label_models
 from wiesel import LabelSpace, VoteMatrix, vote_entries
 from wiesel.errors import DataError, ParameterError, VoteError
+from wiesel.votes import require_votes
 
 LABELS = LabelSpace("ham", "spam")
 DENSE = [[0, 1, -1], [-1, -1, -1], [1, 1, 0]]
@@ -501,3 +502,17 @@ def test_voters_out_of_order_are_refused_in_every_block(monkeypatch: pytest.Monk
 def test_repeated_numbers_are_no_ids(ids):
     with pytest.raises(VoteError, match="Item ids must be unique; repeated"):
         VoteMatrix.from_dense([[0], [1], [0]], ["no", "yes"], ids=np.array(ids))
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (["no", "yes"], "gold labels, train on them"),
+        (np.array([0, 1]), "gold labels, train on them"),
+        ([[0, -1], [1, 1]], "from_dense"),
+        (np.array([[0, -1], [1, 1]]), "from_dense"),
+    ],
+)
+def test_what_is_no_votes_is_refused_with_the_way_to_use_it(given, advice):
+    with pytest.raises(VoteError, match=rf"must be a VoteMatrix; got .*{advice}"):
+        require_votes(given)

@@ -121,6 +121,7 @@ class Triplet(LabelModel):
         chance = 0 if self.reading == "class_conditional" else 1 / len(votes.labels)
         trusted = ~silent & (self.accuracies_ >= chance)
         self.weights_ = self._vote_weights(joint, trusted)
+        self.weights_[silent] = 0  # nothing is known about votes that they may cast later
 
     def _solve(self, singles: FloatArray, votes: VoteSource) -> npt.NDArray[np.float64]:
         """a_i of every voter and class (n_voters, n_classes); NaN without a usable triplet."""
@@ -164,8 +165,7 @@ class Triplet(LabelModel):
         same = np.eye(n_classes, dtype=bool)
         if self.reading == "class_conditional":
             # The voter's row for `voted` holds log P(voted | class) of the class and of the rest.
-            least = np.where(trusted[:, None], vote_on_rest + _HAIR, -np.inf)
-            vote_on_class = np.maximum(vote_on_class, least)
+            vote_on_class = np.maximum(vote_on_class, vote_on_rest + _HAIR)
             return np.where(same, vote_on_class[:, :, None], vote_on_rest[:, :, None])
         for_class, against = vote_on_class - vote_on_rest, other_on_class - other_on_rest
         for_class = np.where(trusted[:, None], np.maximum(for_class, _HAIR), for_class)

@@ -258,6 +258,12 @@ def apply_span_lfs(
         )
     given, links_only = as_span_functions(functions), (TOGETHER.names[1],)
     voters = [each for each in given if each.labels != links_only or links_only[0] in space]
+    if not voters:
+        raise ParameterError(
+            f"No function marks {listed(space.names)}: all {len(given)} only say what belongs "
+            "together. Add functions that mark spans; those of `links` may stay.",
+            option="functions",
+        )
     check_labels(voters, space)
     votes = _tag_votes(voters, _run(voters, documents, space, on_error), documents, space)
     linking = [each for each in given if each not in voters]

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from wiesel import MajorityVote, Supervised, TwoStage, load_model
+from wiesel.end_to_end.plan import inputs_digest
 from wiesel.errors import SavedModelError, WieselWarning
 from wiesel.nn.encoders import EncoderLayers
+from wiesel.training import as_inputs
 from wiesel.training.history import read_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
@@ -241,3 +243,14 @@ def test_an_interrupted_run_can_go_on_from_its_checkpoint(tmp_path: Path):
     resumed = weasel(net, epochs=4, checkpoint=file).fit(X, votes, validation=(X, gold))
     assert not resumed.history_.interrupted
     assert same_weights(weights_of(resumed.end_model_), weights_of(whole.end_model_))
+
+
+def test_every_row_of_few_inputs_counts_in_their_fingerprint() -> None:
+    """A checkpoint of other inputs is not continued."""
+    X = np.zeros((5, 2), dtype=np.float32)
+    digests = {inputs_digest(as_inputs(X))}
+    for row in range(5):
+        other = X.copy()
+        other[row, 1] = 1
+        digests.add(inputs_digest(as_inputs(other)))
+    assert len(digests) == 6

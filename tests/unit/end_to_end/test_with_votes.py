@@ -6,7 +6,8 @@ import pytest
 from wiesel import Committee, MajorityVote, TwoStage, VoteMatrix, load_model
 from wiesel.datasets import make_panel
 from wiesel.end_to_end import Stacked, WithVotes
-from wiesel.errors import NotFittedError, ParameterError, VoteError
+from wiesel.end_to_end.committee import _check_vote_levels
+from wiesel.errors import NotFittedError, ParameterError, SavedModelError, VoteError
 from wiesel.nn import Linear
 
 FAST = {"epochs": 3, "epoch_size": 3200, "lr": 0.02}
@@ -118,6 +119,15 @@ def test_what_a_committee_learned_about_votes_is_saved(panel, committees, tmp_pa
         loaded = load_model(tmp_path / str(number))
         found = loaded.predict_proba(X[900:], votes[900:])
         assert np.allclose(found, model.predict_proba(X[900:], votes[900:]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "saved", [[[1, 1, 1], [0, 0]], [[1, 1], [0]], [[1, 1], [0, np.nan]], [[np.inf, 1], [0, 0]]]
+)
+def test_saved_levels_that_do_not_fit_are_refused(saved) -> None:
+    with pytest.raises(SavedModelError, match="do not fit its classes"):
+        _check_vote_levels(saved, 2)
+    assert _check_vote_levels([[1, 2], [3, 4]], 2)[1].tolist() == [3, 4]
 
 
 def test_votes_that_do_not_fit_are_refused(panel, committees) -> None:

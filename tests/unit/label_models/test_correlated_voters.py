@@ -80,6 +80,17 @@ def test_standardized_votes_are_z_scores_of_what_each_voter_said() -> None:
         assert found[:, :, c] == pytest.approx(expected)
 
 
+def test_voters_that_never_vary_leave_the_class_balance() -> None:
+    """What a voter always says is no evidence: its weight is 0, and the posterior the prior."""
+    constant = VoteMatrix.from_dense(np.zeros((6, 3), dtype=int), LABELS)
+    model = CorrelatedVoters().fit(constant, class_balance=[0.7, 0.3])
+    assert model.predict_proba(constant) == pytest.approx(np.tile([0.7, 0.3], (6, 1)))
+    varied = VoteMatrix.from_dense(np.column_stack([np.zeros(6, int), np.arange(6) % 2]), LABELS)
+    model.fit(varied)
+    assert model.scales_.tolist() == [[0, 0], [0.5, 0.5]]  # the standard deviations
+    assert model.discriminant_[0].tolist() == [0, 0]
+
+
 def test_power_changes_how_sure_it_is_and_not_the_class(crowd) -> None:
     votes, _ = crowd
     sure = CorrelatedVoters(power=0.0).fit(votes).predict_proba(votes)

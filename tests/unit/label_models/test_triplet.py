@@ -262,3 +262,16 @@ def test_the_prior_counts_as_its_odds_against_the_rest():
     expected /= expected.sum(axis=1, keepdims=True)
     covered = votes.covered
     np.testing.assert_allclose(model.predict_proba(votes)[covered], expected[covered], rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:Triplet. on:wiesel.errors.WieselWarning")
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_voter_that_was_silent_in_training_says_nothing_later(reading: str):
+    """Without votes nothing is known about it, so the posterior is that of the other votes."""
+    dense = np.column_stack([make_votes(500, 5, 2, seed=4)[0].dense(), np.full(500, -1)])
+    votes = VoteMatrix.from_dense(dense, ["a", "b"])
+    dense[:, 5] = np.arange(500) % 2
+    later = VoteMatrix.from_dense(dense, ["a", "b"])
+    model = Triplet(reading=reading).fit(votes, class_balance=[0.8, 0.2])
+    assert np.isnan(model.accuracies_[5])
+    np.testing.assert_allclose(model.predict_proba(later), model.predict_proba(votes))

@@ -195,7 +195,7 @@ def test_several_labels_are_exported_with_their_calibration(tmp_path):
     model.fit(X, votes, validation=(X, named)).save(tmp_path / "model")
     assert model.calibration_ is not None
     made = load_bundle(tmp_path / "model")
-    for extension in ("npz", "onnx"):
+    for extension in ("npz", "onnx", "pt2"):
         assert export_model(made, X, tmp_path / f"model.{extension}").difference <= TOLERANCE
     found = load_predictor(tmp_path / "model.npz").predict(X)
     assert found == [tuple(row) for row in made.model.predict(X)]

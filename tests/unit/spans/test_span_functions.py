@@ -209,6 +209,17 @@ def test_links_vote_on_pairs_of_neighbors():
     assert votes.links.dense().tolist() == [[-1, -1], [-1, 0], [1, -1], [1, -1]]
 
 
+def test_together_is_a_label_if_the_documents_have_one_of_that_name():
+    documents, rule = Documents.from_texts(["New York"]), pattern("together", r"New York")
+    marked = apply_span_lfs(rule, documents, labels=["LOC", "together"])
+    assert marked.spans(marked.voters[0])[0][0].label == "together"
+    assert marked.links is None
+    linked = apply_span_lfs([rule, gazetteer("LOC", ["New"])], documents, labels=["LOC"])
+    assert (linked.votes.n_voters, linked.links.dense().tolist()) == (1, [[-1], [1]])
+    with pytest.raises(ParameterError, match=r"No function marks 'LOC': all 1 only say"):
+        apply_span_lfs(rule, documents, labels=["LOC"])
+
+
 def test_silence_becomes_a_voter_for_outside():
     votes = apply(gazetteer("PER", ["Ada"]), "Ada won").with_silence()
     assert votes.votes.dense().tolist() == [[1, -1], [-1, 0]]

@@ -22,7 +22,7 @@ from wiesel.training import (
     train,
 )
 from wiesel.training.loop import predict_logits
-from wiesel.training.objective import resolve_device
+from wiesel.training.objective import SoftLabelObjective, resolve_device
 
 QUICK = {"lr": 0.1, "batch_size": 4}
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(12, 2)
@@ -276,3 +276,15 @@ class TestValidation:
 
         inputs = {"input_ids": torch.ones(1, 2), "attention_mask": torch.ones(1, 2)}
         assert logits_of(ByKeyword(2, 3), inputs).shape == (1, 3)
+
+
+def test_the_history_counts_the_classes_that_are_most_probable():
+    """The network returns its input, so the largest number of each row is its prediction."""
+    targets = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.1, 0.2, 0.7], [1.0, 0.0, 0.0]])
+    logits = torch.tensor([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 3.0, 2.0]])
+    objective = SoftLabelObjective(nn.Identity(), targets)
+    assert objective.diagnose(TrainingData(as_inputs(logits))) == {
+        "agreement": 0.5,
+        "predicted_shares": [0.25, 0.25, 0.5],
+        "voted_shares": [0.5, 0.25, 0.25],
+    }
