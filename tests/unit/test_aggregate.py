@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from wiesel import DawidSkene, LabelSpace, MajorityVote, OneCoin, VoteMatrix, aggregate
 from wiesel.analysis.crowd import judge_workers
 from wiesel.cli.main import app
+from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import DataError, ParameterError, VoteError
 from wiesel.io.answers import find_answer_columns, looks_like_answers
 from wiesel.label_models import REGISTRY
@@ -434,6 +435,18 @@ def test_a_folder_of_doccano_is_read_and_ties_do_not_go_back(tmp_path):
     assert "Left out because their votes are tied: 1 items." in done.stderr
     written = [json.loads(line) for line in back.read_text().splitlines()]
     assert [(row["id"], row["label"]) for row in written] == [(0, ["x"])]
+
+
+@pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+@pytest.mark.parametrize(
+    "method", ["dawid_skene", "one_coin", "ordinal_dawid_skene", "mace", "glad"]
+)
+def test_confidences_of_models_that_trust_independence_are_calibrated(method):
+    votes, _ = make_votes(200, 6, 2, seed=0)
+    rows = votes.to_long().rename({"voter": "worker"})
+    names = votes.labels.names
+    assert aggregate(rows, method=method, labels=names).calibration is not None
+    assert aggregate(rows, method="majority_vote").calibration is None
 
 
 def test_confidences_are_reduced_and_labels_are_not():

@@ -516,3 +516,11 @@ def test_repeated_numbers_are_no_ids(ids):
 def test_what_is_no_votes_is_refused_with_the_way_to_use_it(given, advice):
     with pytest.raises(VoteError, match=rf"must be a VoteMatrix; got .*{advice}"):
         require_votes(given)
+
+
+@pytest.mark.parametrize("rows", [[0, 2], [-3, 1], 2, -3])
+def test_items_that_do_not_exist_are_not_selected(rows):
+    votes = VoteMatrix.from_dense([[0], [1]], ["no", "yes"])
+    assert votes[[-2, 1]].ids.tolist() == [0, 1]
+    with pytest.raises(IndexError, match="there are 2"):
+        votes[rows]

@@ -405,6 +405,12 @@ def test_a_committee_whose_members_all_collapsed_keeps_them(monkeypatch: pytest.
     assert np.allclose(model.soft_labels(X, VOTES).sum(axis=1), 1)
 
 
+@pytest.mark.parametrize("given", [[], ["weasel"], {WeaSEL(linear())}, WeaSEL(linear())])
+def test_members_are_a_list_of_methods(given: Any):
+    with pytest.raises(ParameterError, match="must be a list of methods, such as"):
+        committee(members=given).fit(X, VOTES)
+
+
 def test_members_of_the_users_own_choice(tmp_path: Path):
     quick = {name: value for name, value in QUICK.items() if name != "networks"}
     members = [

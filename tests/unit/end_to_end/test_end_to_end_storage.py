@@ -637,6 +637,14 @@ def test_a_saved_model_tells_no_place_of_its_author_and_writes_to_none(tmp_path:
     assert list(tmp_path.glob("victim*")) == []
 
 
+def test_the_members_of_an_ensemble_come_back_as_the_single_models_that_they_are(tmp_path: Path):
+    X, votes, _ = tiny_task()
+    model = TwoStage(MajorityVote(), Linear(3, 2), **QUICK, members=2, seed=5).fit(X, votes)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert [(each.members, each.seed) for each in loaded.members_] == [(1, 5), (1, 6)]
+
+
 def forge_checkpoints(folder: Path, place: Path) -> None:
     def change(manifest: dict[str, Any]) -> None:
         for part in (manifest, *manifest.get("members", [])):

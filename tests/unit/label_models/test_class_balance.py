@@ -177,3 +177,9 @@ def test_a_sample_of_the_items_is_about_as_large_as_asked_for():
     (tables,) = votes.sum(_TripleCounts(groups, 6))
     counted = tables.sum() / len(tables)
     assert 5_000 < counted < 20_000
+
+
+@pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+def test_without_votes_all_classes_are_equally_frequent():
+    silent = VoteMatrix.from_dense(np.full((3, 2), -1), ["a", "b", "c", "d"])
+    assert estimate_class_balance(silent).tolist() == [0.25] * 4

@@ -235,6 +235,9 @@ def test_the_partners_of_ten_thousand_voters_are_bounded():
     partners = find_partners(np.ones((10_000, 2)), np.arange(10_000)[::-1])
     assert 16 <= len(partners) <= 256
     assert partners[-1] == 9999
+    # One number per voter, partner and pair of classes: 256 MiB of them at most.
+    partners = find_partners(np.ones((200_000, 2)), np.arange(200_000))
+    assert 200_000 * len(partners) * 2**2 * 8 <= 2**28
 
 
 @pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")

@@ -22,7 +22,7 @@ from wiesel.training import (
     train,
 )
 from wiesel.training.loop import predict_logits
-from wiesel.training.objective import SoftLabelObjective, resolve_device
+from wiesel.training.objective import SoftLabelObjective, check_losses, resolve_device
 
 QUICK = {"lr": 0.1, "batch_size": 4}
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(12, 2)
@@ -288,3 +288,10 @@ def test_the_history_counts_the_classes_that_are_most_probable():
         "predicted_shares": [0.25, 0.25, 0.5],
         "voted_shares": [0.5, 0.25, 0.25],
     }
+
+
+@pytest.mark.parametrize("loss", [0.5, torch.tensor(1), torch.tensor([0.5, 0.5]), torch.zeros(0)])
+def test_a_loss_is_one_number_of_torch_for_each_network(loss):
+    check_losses({"own": torch.tensor([0.5])}, "Own", 1)
+    with pytest.raises(TrainingError, match=r"The loss 'own' of Own must be a tensor with one"):
+        check_losses({"own": loss}, "Own", 1)

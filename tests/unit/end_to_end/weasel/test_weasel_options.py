@@ -84,6 +84,17 @@ def test_every_option_trains_and_answers(options):
     assert "effect on" in str(model.explain(X[0], votes[0])) or not votes.covered[0]
 
 
+def test_the_weight_of_abstaining_voters_is_explained():
+    X, votes, _ = tiny_task()
+    model = weasel().fit(X, votes)
+    voted = votes.dense() >= 0
+    weights = np.abs(model.accuracies(X, votes))
+    expected = np.where(voted, 0, weights).sum(axis=1) / weights.sum(axis=1)
+    for row in (np.flatnonzero(voted.sum(axis=1) == size)[0] for size in (1, 2, 4)):
+        found = model.explain(X[row], votes[row]).abstaining_share
+        assert found == pytest.approx(expected[row], abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("tau_2", "total"),
     [("sqrt_voters", 2.0), ("sqrt_input", np.sqrt(4 + 3)), ("voters", 4.0), (1.5, 1.5), (2, 2.0)],
