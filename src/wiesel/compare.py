@@ -508,7 +508,8 @@ def _mean_column(name: str, title: str) -> Column:
         if row[name] is None:
             return UNKNOWN
         low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-        interval = "" if low is None else f" ({low:.2f}{UNKNOWN}{high:.2f})"
+        # Plus zero: a limit that rounds to nothing is not shown as -0.00.
+        interval = "" if low is None else f" ({round(low, 2) + 0.0:.2f}{UNKNOWN}{high:.2f})"
         return f"{row[name]:.3f}{interval}"
 
     return Column(title, cell)

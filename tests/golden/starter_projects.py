@@ -104,6 +104,8 @@ _MASKS = (
     (" +", " "),
     (r"^(test#)\t[^\t]*", r"\1\tPREDICTION"),
     (r"^(test#): .*\(.*%\).*", r"\1: SPANS"),
+    (r"^(test#): .*\[.* [A-Z]+\].*", r"\1: MARKED"),
+    (r"^ ([A-Z]+ \(# %\)|missed:|passed over:) .*", " SPAN"),
     (r" \(its threshold is # %\)", ""),
     (r"'(not )?(billing|technical|urgent)'(, '(billing|technical|urgent)')*", "CLASS"),
     (r"(Soft labels of the members for CLASS:).*", r"\1 MEMBERS"),

@@ -43,7 +43,7 @@ def test_the_page_says_what_to_ask_next_and_who_is_good(serve, open_page, crowd_
     page.wait_for_selector(".crowd-asked table")
     assert page.locator("a[aria-current]").inner_text() == "Crowd"
     asked = page.locator(".crowd-asked")
-    assert "labels are wrong with a chance above 10%" in asked.inner_text()
+    assert "labels are wrong with a chance above 10 %" in asked.inner_text()
     assert "Ask for" in asked.inner_text()
     rows = page.locator(".crowd-asked tbody tr")
     assert 0 < rows.count() <= 20

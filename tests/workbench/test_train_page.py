@@ -60,9 +60,9 @@ def test_slow_work_before_the_first_epoch_is_told_until_its_stage_is_done():
         {"progress": "sentence embeddings: 50 of 200 texts"},
     ]
     for line in lines:
-        jobs._take_in(found, line)
+        jobs._add_line(found, line)
     assert train_page._state(found) == "sentence embeddings: 50 of 200 texts"
-    jobs._take_in(found, {"stage": "features", "text": "minilm, 384 columns"})
+    jobs._add_line(found, {"stage": "features", "text": "minilm, 384 columns"})
     assert train_page._state(found) == "features: minilm, 384 columns"
 
 

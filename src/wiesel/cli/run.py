@@ -44,8 +44,8 @@ def run(
     A project is code: its Python labeling functions, its module: and its load() run with all your
     rights. Check a stranger's project with `wiesel inspect` first, which runs nothing.
     """
-    from wiesel.project.pipeline import keep_answer, known_answer, run_inputs
     from wiesel.project.settings import read_project
+    from wiesel.project.unchanged import keep_answer, known_answer, run_inputs
     from wiesel.saving import plain_data
 
     settings, methods = read_project(project), split_names(method)

@@ -85,7 +85,7 @@ def evaluate_spans(
     >>> documents = Documents.from_texts(["Ada Byron met Bob."])
     >>> gold = [[(0, 9, "PER"), (14, 17, "PER")]]
     >>> report = evaluate_spans(gold, [[(0, 3, "PER"), (14, 17, "PER")]], documents, ["PER"])
-    >>> report.exact["all"].f1, report.overlap["all"].f1, report.token_accuracy
+    >>> float(report.exact["all"].f1), report.overlap["all"].f1, report.token_accuracy
     (0.5, 1.0, 0.8)
     """
     space = SpanLabels.of(labels)

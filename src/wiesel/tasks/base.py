@@ -404,7 +404,7 @@ class Task(ABC):
 def task_of(labels: Any) -> Task:
     """Return the task of these labels.
 
-    >>> from wiesel import MultiLabelSpace
+    >>> from wiesel.multilabel import MultiLabelSpace
     >>> task_of(MultiLabelSpace("sports", "politics")).kind
     'several labels'
     """

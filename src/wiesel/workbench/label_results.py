@@ -131,7 +131,7 @@ class LabelResultsPage(ResultsPage):
 
     def _rows_cell(self, view: LabelView, rows: Any, title: str) -> None:
         with ui.element("td").classes("w-number"):
-            self._see(view, f"{len(rows):,} rows", rows, title)
+            self._see(view, f"{len(rows):,} row{'' if len(rows) == 1 else 's'}", rows, title)
 
     def _see(self, view: LabelView, text: str, rows: Any, title: str) -> None:
         button = ui.button(text, on_click=partial(self._open, view.split, rows, title))

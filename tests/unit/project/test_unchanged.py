@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from wiesel.project.pipeline import keep_answer, known_answer, run_inputs
 from wiesel.project.settings import read_project
+from wiesel.project.unchanged import keep_answer, known_answer, run_inputs
 
 ANSWER = {"data": {"n": 1}, "text": "fine", "next_step": ""}
 
@@ -103,7 +103,7 @@ def test_a_damaged_note_makes_it_run(kept):
 
 def test_it_is_found_without_torch():
     code = (
-        "import sys, wiesel.project.pipeline, wiesel.cli.run; "
+        "import sys, wiesel.project.unchanged, wiesel.cli.run; "
         "print([name for name in ('torch', 'sklearn', 'pandas') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
