@@ -135,3 +135,12 @@ def test_among_many_workers_a_drift_is_not_found_by_chance():
     )
     found = _drift(tired).filter(pl.col("drift").is_not_null())
     assert found["worker"].to_list() == ["w3"]
+
+
+@pytest.mark.parametrize(("late", "drift"), [(12, None), (11, "worse")])
+def test_a_drift_of_one_worker_lies_beyond_the_two_sided_bound(late, drift):
+    """18 of 20 right, then 12 or 11: z is 2.28 or 2.63, and 2.576 is the bound of one percent."""
+    right = [1.0] * 18 + [0.0] * 2 + [1.0] * late + [0.0] * (20 - late)
+    assert _drift(pl.DataFrame({"worker": ["ann"] * 40, "right": right}))["drift"].to_list() == [
+        drift
+    ]

@@ -259,3 +259,16 @@ def test_without_resamples_losses_have_no_interval() -> None:
         gold, proba, predicted, resampled_figures(gold, proba, predicted, n_resamples=1)
     )
     assert found["brier"][0] == found["brier"][1]
+
+
+def test_resamples_of_several_labels_are_as_many_as_were_asked_for(monkeypatch) -> None:
+    """They are computed some at a time: a last part that is smaller draws the same ones."""
+    rng = np.random.default_rng(0)
+    truth = (rng.random((60, 2)) < 0.4).astype(int)
+    gold = [tuple(np.array(["a", "b"])[row == 1]) for row in truth]
+    proba = np.clip(0.5 * rng.random(truth.shape) + 0.4 * truth, 0, 1)
+    monkeypatch.setattr(several_labels, "_AT_ONCE", 1)
+    alone = several_labels.evaluate_presence(proba, gold, ["a", "b"], n_resamples=7).micro_f1
+    monkeypatch.setattr(several_labels, "_AT_ONCE", 5)
+    found = several_labels.evaluate_presence(proba, gold, ["a", "b"], n_resamples=7).micro_f1
+    assert (found.low, found.high) == (alone.low, alone.high)
